@@ -18,8 +18,7 @@ extension ServerNetworkCore {
         // A firewall whose state is not known is loaded again below.
         let wasKnown = running.clients.isFirewallKnown
         let began = LaneClock.now()
-        // The kernel answers within microseconds. nft may take seconds, or hang.
-        if wasKnown, (try? network.lacksRules(running.firewall.tableName)) == true { holdForwarding(running) }
+        holdIfRulesAreMissing(running)
         if wasKnown, parts.contains(.firewall) || isHeld || firewallProblem != nil {
             do throws(LinuxNetworkError) {
                 isComplete = try lookAtFirewall(running, culprit.map { " (by \($0))" } ?? "")
@@ -131,7 +130,7 @@ extension ServerNetworkCore {
         return true
     }
 
-    private func recordRepair(_ undone: [String], _ origin: String) {
+    func recordRepair(_ undone: [String], _ origin: String) {
         guard !undone.isEmpty else { return }
         let text = undone.joined(separator: ", ") + origin
         repairs.record(text)
@@ -146,6 +145,18 @@ extension ServerNetworkCore {
     private static func isExposure(_ step: Change) -> Bool {
         if case .link = step { return true }
         return isForwarding(step)
+    }
+
+    /// Stops forwarding if rules are missing. The kernel lists the rules without nft, which may take seconds, or hang.
+    /// - Returns: Whether rules are missing.
+    @discardableResult
+    func holdIfRulesAreMissing(_ running: Running) -> Bool {
+        // Without a change by another process, no rule is missing. A listing takes longer with each chain of clients.
+        guard !running.clients.isUntouched, (try? network.lacksRules(running.firewall.tableName)) == true else {
+            return false
+        }
+        holdForwarding(running)
+        return true
     }
 
     /// Resets forwarding to the host's own setting: without rules the server would forward every packet. Sessions continue.

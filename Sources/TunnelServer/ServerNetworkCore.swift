@@ -317,10 +317,16 @@ final class ServerNetworkCore {
         let retriesExclusions = hasExclusions && now >= nextExclusions
         guard !clients.isCurrent || retriesExclusions || isHeld else { return }
         if retriesExclusions || !hasExclusions { nextExclusions = now + Self.exclusionInterval }
+        // Without the table, a change fails only after several runs of nft.
+        let isLost = clients.isFirewallKnown && holdIfRulesAreMissing(running)
+        if isLost { clients.invalidateFirewall() }
+        let wasKnown = clients.isFirewallKnown
         do throws(LinuxNetworkError) {
             try clients.reconcile(retryingRefused: retriesExclusions, hasLinks: !areLinksDown) {
                 () throws(LinuxNetworkError) in
-                (firewallProblem, unknownSince) = (nil, nil)
+                // A change of single clients does not show that the other rules are in effect.
+                if !wasKnown { (firewallProblem, unknownSince) = (nil, nil) }
+                if isLost { recordRepair(["firewall table \(running.firewall.tableName)"], "") }
                 try resumeForwarding(running)
             }
             clientProblem = nil

@@ -182,6 +182,8 @@
             let host = scene.world.host
             let nft = try ReplacedProgram("nft", .hangs)
             _ = try host.run(nft.original, "delete", "table", "inet", "culvert_gw0")
+            // The gateway may apply this change before it reads the notice of the deletion.
+            scene.source.setRules(gateway.id, [AccessRule(.deny, networks: [try IPPrefix("198.51.77.0/24")])])
             try eventually("nothing is forwarded", within: .seconds(5)) { try !anna.pings("203.0.113.7") }
             // Longer than nft's time limit. A change of the devices must not resume forwarding either.
             let end = ContinuousClock.now + .seconds(25)

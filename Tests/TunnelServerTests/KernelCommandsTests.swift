@@ -50,6 +50,14 @@ import TunnelSystem
         #expect(made.allSatisfy { attributes($0).text(1) == firewall.tableName })
     }
 
+    @Test("A network of whole bytes is compared by a mask, which all versions of nft list")
+    func wholeBytes() throws {
+        let made = try #require(try requests(to: [AccessRule(.deny, networks: [try IPPrefix("10.0.0.0/8")])]))
+        let rules = made.filter { $0.type == FirewallMessage.newRule }.map { String(decoding: $0.body, as: UTF8.self) }
+        // The chains of a client have no other masks than those of networks and of the state of connections.
+        #expect(rules.contains { $0.contains("bitwise") && !$0.contains("meta") })
+    }
+
     @Test("The message of an element has the client's address and its chain")
     func element() throws {
         let old = AccessRule(.deny, networks: [try IPPrefix("203.0.113.0/24")])

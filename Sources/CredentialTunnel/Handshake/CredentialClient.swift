@@ -125,6 +125,7 @@ package struct CredentialClient: ~Copyable {
 
     private mutating func startHandshake(at now: Instant) -> [ClientAction] {
         helloIndex = randomIndex()
+        sawMismatch = false
         var ephemeral = Bytes32(random: &random)
         defer { ephemeral.wipe() }
         noise = NoiseInitiator(

@@ -84,7 +84,8 @@ extension GatewayDirectory: ServerKeyStore {
         )
         if try files.read(Name.newLoginPresharedKey) != nil {
             guard isPresent.key, isPresent.shared else { return nil }
-            try files.remove(Name.newLoginPresharedKey)
+            // On a read-only file system, the file stays until a later start.
+            try? files.remove(Name.newLoginPresharedKey)
         }
         guard isPresent.key || isPresent.shared else { return nil }
         guard isPresent.key, isPresent.shared else {

@@ -10,8 +10,8 @@ import TunnelSystem
 /// nft reads all chains before each change, and the end of its process waits for the kernel's cleanup: among 10,000
 /// clients that takes longer than the change itself.
 ///
-/// The kernel gets the same expressions as from nft (`nft --debug=netlink`), so nft lists them in the same way. Source of
-/// the numbers: linux/netfilter/nf_tables.h.
+/// nft lists the expressions like those that it makes itself (`nft --debug=netlink`). Source of the numbers:
+/// linux/netfilter/nf_tables.h.
 struct KernelCommands {
     private(set) var requests: [NetlinkRequest] = []
 
@@ -180,9 +180,7 @@ struct KernelExpression {
                 network.address.bytes.count == field.width
             else { return nil }
             let bytes = network.address.bytes
-            if network.length % 8 == 0 {
-                return [field.load, comparison(isEqual ? .equal : .unequal, Array(bytes.prefix(network.length / 8)))]
-            }
+            // nft before 0.9.8 cannot list a comparison of fewer bytes than the field has.
             let mask = bytes.indices.map { index in
                 UInt8(truncatingIfNeeded: 0xff00 >> min(max(network.length - 8 * index, 0), 8))
             }

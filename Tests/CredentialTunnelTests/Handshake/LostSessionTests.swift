@@ -76,12 +76,32 @@ struct LostSessionTests {
             let login = try #require(
                 other.clientSent.last { $0.bytes.first == PacketCode.clientAuthRequest.rawValue }
             ).bytes
-            var notice = Notice.unknownSession.datagram(index: 0)
-            notice.replaceSubrange(4..<8, with: login[4..<8])
-            other.clientReceives(notice)
+            other.clientReceives(forged(.unknownSession, about: login))
             other.run(for: .milliseconds(100))
         }
         #expect(other.clientSent.count { $0.bytes.first == PacketCode.clientHello.rawValue } == 2)
+    }
+
+    /// A notice by an attacker that has seen the client's datagram.
+    private func forged(_ notice: Notice, about datagram: [UInt8]) -> [UInt8] {
+        var bytes = notice.datagram(index: 0)
+        bytes.replaceSubrange(4..<8, with: datagram[4..<8])
+        return bytes
+    }
+
+    @Test("A login whose repeated handshake gets no response reports an unreachable server, not a wrong key")
+    func noResponseAfterRepetition() throws {
+        let world = World()
+        world.verdict = { _ in nil }
+        world.start()
+        world.clientReceives(forged(.keyMismatch, about: try #require(world.clientSent.first).bytes))
+        world.run(for: .milliseconds(100))
+        let login = try #require(world.clientSent.last).bytes
+        #expect(login.first == PacketCode.clientAuthRequest.rawValue)
+        world.up.conditions.loss = 1
+        world.clientReceives(forged(.unknownSession, about: login))
+        world.run(for: .seconds(20))
+        #expect(world.clientSaid == [.failed(.unreachable(.hello))])
     }
 
     @Test("A server answers empty packets, so that packets in one direction cause no renewal and no doubt")
