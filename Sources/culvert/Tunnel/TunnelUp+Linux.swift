@@ -179,6 +179,7 @@
             var command = self
             if TunnelName.isFile(tunnel) { command.tunnel = TunnelLoader.absolute(tunnel) }
             command.profiles.path = profiles.folder.path
+            command.runtime.runtimeDirectory = StandardStream.absolute(runtime.directory.path)
             return command
         }
 

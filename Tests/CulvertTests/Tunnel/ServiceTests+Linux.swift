@@ -53,6 +53,17 @@
             #expect(reader.parse(bytes.prefix(max(count, 0))) == [.step("a")])
         }
 
+        @Test("The processes of a tunnel use absolute paths, because they change their folder")
+        func absolutePaths() throws {
+            let options = ["up", "wg0", "--directory", "profiles", "--runtime-directory", "run"]
+            let command = try #require(UpCommand.parsed(from: options)).withAbsolutePaths
+            let folder = StandardStream.workingDirectory
+            #expect(command.tunnel == "wg0", "a name is not a path")
+            #expect(command.profiles.path == folder + "/profiles")
+            #expect(command.runtime.directory.path == folder + "/run")
+            #expect(command.withAbsolutePaths.runtime.directory.path == folder + "/run")
+        }
+
         @Test("A service manager is notified, at a path and at an abstract name", arguments: [false, true])
         func notice(_ isAbstract: Bool) throws {
             let folder = try ScratchFolder()
