@@ -63,7 +63,8 @@ struct ChangeLedgerTests {
         #expect(network.state == before)
     }
 
-    @Test("Only the entries of the name servers are synced to the disk: before they are set, and after they are removed")
+    @Test(
+        "Only the entries of the name servers are synced to the disk: before they are set, and after they are removed")
     func syncs() throws {
         let network = FakeNetwork(before)
         let ledger = try ledger(network)
