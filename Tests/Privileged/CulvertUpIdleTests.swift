@@ -23,6 +23,14 @@
                 return count
             }
 
+            /// Whether the process has the thread that wakes sleeping tasks.
+            private func hasTimerThread(_ process: pid_t) throws -> Bool {
+                let tasks = "/proc/\(process)/task"
+                return try FileManager.default.contentsOfDirectory(atPath: tasks).contains { task in
+                    (try? String(contentsOfFile: "\(tasks)/\(task)/comm", encoding: .utf8)) == "culvert-timer\n"
+                }
+            }
+
             @Test(
                 "No timer wakes the threads of an idle tunnel without keepalives for 20 seconds, with any routes",
                 arguments: ["0.0.0.0/0, ::/0", "10.77.0.0/24, fd77::/64"])
@@ -52,6 +60,8 @@
                     return ContinuousClock.now - begun >= .seconds(20)
                 }
                 print("idle: \(try waits(of: processes) - count) waits in 20 seconds; at most \(busiest) before")
+                // If no task could wake, idle threads would prove nothing.
+                #expect(try scene.processes.allSatisfy(hasTimerThread))
                 // The next packet is checked as usual.
                 try scene.ping(CulvertUpScene.gateway4)
                 #expect(try scene.status()["state"] as? String == "connected")

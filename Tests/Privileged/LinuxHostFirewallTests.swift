@@ -60,6 +60,27 @@
                     #expect(try !listing(world).contains("198.51.100.3"))
                 }
             }
+
+            @Test(
+                "A table that was changed in place before the first comparison counts as changed",
+                arguments: [
+                    "add table inet \(table.name) { flags dormant; }",
+                    "add chain inet \(table.name) own { policy drop; }",
+                ])
+            func changedInPlace(_ command: String) throws {
+                let world = try LinuxHostWorld()
+                try world.host.perform {
+                    let network = try LinuxNetwork()
+                    try network.make(Self.change, .nothing)
+                    try world.host.run("nft", command)
+                    #expect(try !network.lacksRules(Self.table.name), "the number of rules is the same")
+                    #expect(try network.missing(of: [Self.change]) == [Self.change])
+                    try network.make(Self.change, .nothing)
+                    for _ in 0..<2 { #expect(try network.missing(of: [Self.change]).isEmpty) }
+                    let listing = try listing(world)
+                    #expect(!listing.contains("dormant") && !listing.contains("policy drop"))
+                }
+            }
         }
     }
 #endif

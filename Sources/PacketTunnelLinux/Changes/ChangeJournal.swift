@@ -280,8 +280,8 @@ package struct HeldPolicy: Hashable, Sendable {
 ///
 /// If the process is killed, the kernel keeps the bytes that it has written, so its changes can be undone. Bytes that are not
 /// synced to the disk are lost only when the kernel itself ends, for example at a loss of power. That also ends all changes of
-/// the kernel's network. So only an entry for a change of files is synced before the change is made
-/// (``Change/outlivesKernel``).
+/// the kernel's network. So only the entries for changes of files are synced (``Change/outlivesKernel``): before the change is
+/// made, and after it was undone, so that no older file replaces a newer one after the next boot.
 package final class ChangeJournal {
     /// The folder of the journal.
     package let directory: JournalDirectory
@@ -320,7 +320,7 @@ package final class ChangeJournal {
         self.directory = directory
         self.name = name
         self.owner = owner
-        try append(.owner(owner, version: Self.version))
+        try write(line(.owner(owner, version: Self.version)), isSynced: false)
     }
 
     /// Rewrites the journal with its owner and the changes that are not undone.
@@ -402,17 +402,17 @@ package final class ChangeJournal {
 
     /// Records that a change was undone. If writing fails, the journal still lists the change. That is harmless,
     /// because undoing it again changes nothing.
-    func recordUndone(_ id: Int) {
-        do throws(LinuxNetworkError) { try append(.undone(id: id)) } catch { isBehind = true }
+    func recordUndone(_ entry: ChangeEntry) {
+        do throws(LinuxNetworkError) {
+            try write(line(.undone(id: entry.id)), isSynced: entry.change.outlivesKernel)
+        } catch {
+            isBehind = true
+        }
     }
 
     /// Deletes the journal, after all changes were undone.
     func remove() {
         directory.remove(name)
-    }
-
-    private func append(_ record: JournalRecord) throws(LinuxNetworkError) {
-        try write(line(record), isSynced: false)
     }
 
     private func line(_ record: JournalRecord) throws(LinuxNetworkError) -> [UInt8] {

@@ -144,7 +144,7 @@ package final class ChangeLedger {
             entry.isMade = former.isMade
             entries[index] = entry
         }
-        journal.recordUndone(former.id)
+        journal.recordUndone(former)
         journal.compactIfLong(entries)
     }
 
@@ -440,7 +440,7 @@ package final class ChangeLedger {
         for entry in undone {
             do throws(LinuxNetworkError) {
                 try undoInSystem(entry)
-                journal.recordUndone(entry.id)
+                journal.recordUndone(entry)
                 if let index = entries.lastIndex(where: { $0.id == entry.id }) { entries.remove(at: index) }
             } catch {
                 try failed(entry.change, error)

@@ -38,8 +38,9 @@ package final class LinuxNetwork: NetworkSystem {
     private struct Unlisted {
         /// The loaded text.
         var body: String
-        /// The handles of its rules, immediately after the table was loaded.
+        /// The handles of its rules, and its frame, immediately after the table was loaded.
         var handles: FirewallSocket.Handles
+        var frame: FirewallSocket.Frame
     }
 
     package convenience init() throws(LinuxNetworkError) {
@@ -170,7 +171,8 @@ package final class LinuxNetwork: NetworkSystem {
             ruleCounts[table.name] = handles.rules.count
             // The kernel shows that the table is complete, so the start need not wait for nft to list it.
             if let count = table.ruleCount, handles.rules.count >= count {
-                unlisted[table.name] = Unlisted(body: table.body, handles: handles)
+                guard let frame = try socket.frame(of: table.name) else { throw lost }
+                unlisted[table.name] = Unlisted(body: table.body, handles: handles, frame: frame)
                 return
             }
         }
@@ -194,12 +196,13 @@ package final class LinuxNetwork: NetworkSystem {
     }
 
     /// Lists a table that nft has not listed since it was loaded. Later comparisons use this listing.
-    /// - Returns: Whether its rules are still those that were loaded.
+    /// - Returns: Whether it is still the table that was loaded.
     private func listFirst(_ table: FirewallTable, _ loaded: Unlisted) throws(LinuxNetworkError) -> Bool {
         let text = try listing(table.name, table.form)
-        guard try firewallSocket()?.handles(of: table.name) == loaded.handles, table.isWhole(in: text) else {
-            return false
-        }
+        let socket = try firewallSocket()
+        guard try socket?.handles(of: table.name) == loaded.handles, try socket?.frame(of: table.name) == loaded.frame,
+            table.isWhole(in: text)
+        else { return false }
         unlisted[table.name] = nil
         listings[table.name] = Listing(body: loaded.body, text: Self.fixed(text, table.form))
         return true

@@ -51,10 +51,13 @@ final class FirewallSocket {
     private static let batchHeader: [UInt8] = [0, 0, 0, 10]
     /// `NFTA_TABLE_NAME`, `NFTA_CHAIN_TABLE` and `NFTA_RULE_TABLE`.
     private static let nameAttribute: UInt16 = 1
-    /// `NFTA_CHAIN_NAME`.
+    /// `NFTA_TABLE_FLAGS`, `NFTA_CHAIN_NAME` and `NFTA_CHAIN_POLICY`.
+    private static let tableFlags: UInt16 = 2
     private static let chainAttribute: UInt16 = 3
-    /// `NFTA_TABLE_HANDLE` and `NFTA_RULE_HANDLE`, whose values are big-endian.
+    private static let chainPolicy: UInt16 = 5
+    /// `NFTA_TABLE_HANDLE`, `NFTA_CHAIN_HANDLE` and `NFTA_RULE_HANDLE`, whose values are big-endian.
     private static let tableHandle: UInt16 = 4
+    private static let chainHandle: UInt16 = 2
     private static let ruleHandle: UInt16 = 3
     /// `NFTA_GEN_ID`, whose value is big-endian.
     private static let generationAttribute: UInt16 = 1
@@ -70,9 +73,13 @@ final class FirewallSocket {
         try list(Message.getTable, answer: Message.newTable, "list the firewall tables")
     }
 
+    private func listChains() throws(LinuxNetworkError) -> [NetlinkAttributes] {
+        try list(Message.getChain, answer: Message.newChain, "list the firewall chains")
+    }
+
     /// The names of all chains in tables of the family `inet`, each with its table.
     func chains() throws(LinuxNetworkError) -> [(table: String, chain: String)] {
-        try list(Message.getChain, answer: Message.newChain, "list the firewall chains").compactMap { attributes in
+        try listChains().compactMap { attributes in
             guard let table = attributes.text(Self.nameAttribute), let chain = attributes.text(Self.chainAttribute)
             else {
                 return nil
@@ -95,6 +102,30 @@ final class FirewallSocket {
             .filter { $0.text(Self.nameAttribute) == table }
         return Handles(
             table: present.handle(Self.tableHandle), rules: rules.map { $0.handle(Self.ruleHandle) })
+    }
+
+    /// The parts of a table that a process can change in place, without a new handle: the table's flags, such as `dormant`, and
+    /// the policy of each chain.
+    struct Frame: Hashable {
+        struct Chain: Hashable {
+            var handle: UInt64
+            var policy: UInt32?
+        }
+
+        var flags: UInt32?
+        var chains: Set<Chain> = []
+    }
+
+    /// Returns the frame of a table of the family `inet`; `nil` if the table does not exist.
+    func frame(of table: String) throws(LinuxNetworkError) -> Frame? {
+        guard let present = try listTables().first(where: { $0.text(Self.nameAttribute) == table }) else { return nil }
+        let chains = try listChains().filter { $0.text(Self.nameAttribute) == table }
+        return Frame(
+            flags: present.number(Self.tableFlags),
+            chains: Set(
+                chains.map {
+                    Frame.Chain(handle: $0.handle(Self.chainHandle), policy: $0.number(Self.chainPolicy))
+                }))
     }
 
     /// Returns the number of the last transaction of any process in any table; `nil` if the kernel does not report it.

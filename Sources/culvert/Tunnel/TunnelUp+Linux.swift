@@ -20,9 +20,7 @@
         static func run(_ command: UpCommand, console: Console) -> Int32 {
             if let place = command.runPrograms { return TunnelPrograms.serve(command, place: place) }
             guard command.foreground else { return SignalledRun.run { await launch(command, console) } }
-            let report = command.reportDescriptor.map { number in
-                StartReport(descriptor: number, highest: ServiceLauncher.scopeNumber)
-            }
+            let report = command.reportDescriptor.map { StartReport(descriptor: $0) }
             return confined(command, report, console)
         }
 
@@ -181,6 +179,7 @@
             var command = self
             if TunnelName.isFile(tunnel) { command.tunnel = TunnelLoader.absolute(tunnel) }
             command.profiles.path = profiles.folder.path
+            command.runtime.runtimeDirectory = StandardStream.absolute(runtime.directory.path)
             return command
         }
 

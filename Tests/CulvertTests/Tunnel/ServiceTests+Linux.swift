@@ -35,6 +35,35 @@
             #expect(reader.parse(Array("nonsense\n".utf8)).isEmpty)
         }
 
+        @Test("The report of a start closes no other descriptor of its process, and no program inherits it")
+        func reportDescriptor() throws {
+            let pipe = try DescriptorPipe()
+            let number = fcntl(pipe.writer.number, F_DUPFD, 20)
+            try #require(number >= 0)
+            defer { close(number) }
+            let higher = fcntl(pipe.writer.number, F_DUPFD_CLOEXEC, number + 1)
+            try #require(higher > number)
+            defer { close(higher) }
+            StartReport(descriptor: number).send(.step("a"))
+            #expect(fcntl(higher, F_GETFD) >= 0)
+            #expect(fcntl(number, F_GETFD) & FD_CLOEXEC != 0)
+            var reader = StartEvents()
+            var bytes = [UInt8](repeating: 0, count: 256)
+            let count = unsafe read(pipe.reader.number, &bytes, bytes.count)
+            #expect(reader.parse(bytes.prefix(max(count, 0))) == [.step("a")])
+        }
+
+        @Test("The processes of a tunnel use absolute paths, because they change their folder")
+        func absolutePaths() throws {
+            let options = ["up", "wg0", "--directory", "profiles", "--runtime-directory", "run"]
+            let command = try #require(UpCommand.parsed(from: options)).withAbsolutePaths
+            let folder = StandardStream.workingDirectory
+            #expect(command.tunnel == "wg0", "a name is not a path")
+            #expect(command.profiles.path == folder + "/profiles")
+            #expect(command.runtime.directory.path == folder + "/run")
+            #expect(command.withAbsolutePaths.runtime.directory.path == folder + "/run")
+        }
+
         @Test("A service manager is notified, at a path and at an abstract name", arguments: [false, true])
         func notice(_ isAbstract: Bool) throws {
             let folder = try ScratchFolder()

@@ -50,11 +50,14 @@ struct ProfileOptions: ParsableArguments {
 
     /// The folder, by an absolute path.
     var folder: ProfileFolder {
-        ProfileFolder(path: path.hasPrefix("/") ? path : StandardStream.workingDirectory + "/" + path)
+        ProfileFolder(path: StandardStream.absolute(path))
     }
 }
 
 extension StandardStream {
+    /// The path, absolute. Its file need not exist.
+    static func absolute(_ path: String) -> String { path.hasPrefix("/") ? path : workingDirectory + "/" + path }
+
     /// The folder that relative paths start from.
     static var workingDirectory: String {
         guard let path = unsafe getcwd(nil, 0) else { return "." }

@@ -31,7 +31,7 @@
         static let reportNumber: Int32 = 3
         /// The numbers of ``programs`` in the service.
         private static let controlNumber: Int32 = 4
-        static let scopeNumber: Int32 = 5
+        private static let scopeNumber: Int32 = 5
 
         /// The supervisor that this process, a service, was given.
         static var passedPrograms: SupervisorChannels {

@@ -14,11 +14,9 @@
         private let descriptor: Int32
         private let isOver = Atomic(false)
 
-        /// Takes ownership of the pipe's writing end.
-        /// - Parameter highest: the highest descriptor that this process was given. All with higher numbers are closed.
-        init(descriptor: Int32, highest: Int32) {
+        /// Takes ownership of the pipe's writing end. No program inherits it.
+        init(descriptor: Int32) {
             self.descriptor = descriptor
-            _ = ctunnel_close_from(UInt32(clamping: highest + 1))
             _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
         }
 
