@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import CTunnelSystem
 import CommandLineSupport
 import FoundationEssentials
 import NetworkAddresses
@@ -99,6 +100,15 @@ struct PassedUp: Codable, Hashable {
         guard arguments.contains(where: { $0 == "--report-descriptor" || $0 == "--run-programs" }),
             FileStatus(of: 0)?.kind == .file, let text = SystemCall.readAll(0, limit: Self.mostBytes)
         else { return nil }
+        Self.releaseInput()
         self.init(text: text)
+    }
+
+    /// Replaces the memory file by /dev/null, so that this process and its children do not keep it.
+    private static func releaseInput() {
+        let null = SystemCall.open("/dev/null", O_RDONLY)
+        guard null >= 0 else { return }
+        _ = SystemCall.retry { dup2(null, 0) }
+        close(null)
     }
 }
