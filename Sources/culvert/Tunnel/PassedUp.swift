@@ -3,9 +3,14 @@
 
 import CTunnelSystem
 import CommandLineSupport
-import FoundationEssentials
 import NetworkAddresses
 import TunnelSystem
+
+#if canImport(FoundationEssentials)
+    import FoundationEssentials
+#else
+    import Foundation
+#endif
 
 /// The parsed options of `culvert up`, for a process of the tunnel that this process starts. The other process has the same
 /// arguments, but parsing them would take longer than the rest of its start.
