@@ -17,6 +17,9 @@
         /// - Returns: the exit status; `nil` for other arguments.
         static func servePrograms(_ arguments: [String]) -> Int32? { TunnelPrograms.serve(arguments) }
 
+        /// The options that another process of the tunnel has parsed and passed, if these are the arguments of such a process.
+        static func passedCommand(_ arguments: [String]) -> UpCommand? { PassedUp(for: arguments)?.command }
+
         static func run(_ command: UpCommand, console: Console) -> Int32 {
             if let place = command.runPrograms { return TunnelPrograms.serve(command, place: place) }
             guard command.foreground else { return SignalledRun.run { await launch(command, console) } }

@@ -11,6 +11,8 @@
     enum TunnelUp {
         static func servePrograms(_ arguments: [String]) -> Int32? { nil }
 
+        static func passedCommand(_ arguments: [String]) -> UpCommand? { nil }
+
         static func run(_ command: UpCommand, console: Console) -> Int32 {
             console.problem("error: only Linux brings tunnels up from the command line")
             return ExitStatus.failure

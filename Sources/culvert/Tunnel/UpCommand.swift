@@ -123,7 +123,7 @@ extension UpCommand {
     /// - Returns: `nil` for other commands, requests for help, and mistakes.
     static func parsed(from arguments: [String]) -> UpCommand? {
         guard arguments.first == _commandName else { return nil }
-        return PassedUp(for: arguments)?.command ?? (try? parse(Array(arguments.dropFirst())))
+        return TunnelUp.passedCommand(arguments) ?? (try? parse(Array(arguments.dropFirst())))
     }
 
     /// Selects the implementation of ChaCha20-Poly1305 of this process.
