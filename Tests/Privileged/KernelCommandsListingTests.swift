@@ -57,7 +57,7 @@
             return rules
         }
 
-        @Test("nft lists chains and elements that the kernel received as messages like those that nft loads")
+        @Test("Chains and elements that messages made are listed by nft like those that it loads itself")
         func equal() throws {
             let addresses = try ["10.66.0.2", "fd66::2"].map { IPPrefix(host: try IPAddress($0)) }
             let both = try Self.rules().flatMap { rule in

@@ -48,7 +48,7 @@ struct TransportAEADTests {
         #expect(throws: TransportAEADError.wrongAnswers) { _ = try TransportAEAD.evaluate(.ipsecMB, load: load) }
     }
 
-    @Test("auto uses the library exactly if this machine can load it")
+    @Test("The choice auto uses the library exactly if this machine can load it")
     func machine() throws {
         let selection = try TransportAEAD.evaluate(.auto)
         do throws(TransportAEADError) {
@@ -59,7 +59,7 @@ struct TransportAEADTests {
         }
     }
 
-    @Test("boringssl ends the use of a selected library")
+    @Test("The choice boringssl ends the use of a selected library")
     func reset() async {
         // In a separate process, because other tests select a library too.
         await #expect(processExitsWith: .success) {

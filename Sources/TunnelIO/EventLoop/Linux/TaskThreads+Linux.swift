@@ -69,7 +69,7 @@
             private let jobs = Monitor(Jobs())
             /// The latest deadline first. Of equal deadlines, the job that arrived last comes first.
             private let sleeping = Mutex<[SleepingJob]>([])
-            /// Made by the first sleeping job: a process closes the descriptors that it inherited before that.
+            /// The first sleeping job makes the timers, because a process first closes the descriptors that it inherited.
             private let startedTimers = Mutex<Timers?>(nil)
 
             /// Threads with this name, which start when they are needed. They and this object stay until the process ends.
