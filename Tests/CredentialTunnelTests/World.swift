@@ -47,8 +47,10 @@ struct ScriptedGenerator: RandomNumberGenerator {
             switch part {
             case .index(let index): [UInt64(index)]
             case .key(let bytes):
-                stride(from: 0, to: 32, by: 8).map { start in
-                    (0..<8).reduce(UInt64(0)) { $0 | UInt64(bytes[start + $1]) << UInt64(8 * $1) }
+                stride(from: 0, to: 32, by: 8).map { (start: Int) -> UInt64 in
+                    (0..<8).reversed().reduce(UInt64(0)) { (number: UInt64, index: Int) -> UInt64 in
+                        number << 8 | UInt64(bytes[start + index])
+                    }
                 }
             }
         }

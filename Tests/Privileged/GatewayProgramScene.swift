@@ -124,8 +124,10 @@
             let process = try #require(running).processID
             let threads = try FileManager.default.contentsOfDirectory(atPath: "/proc/\(process)/task")
             return threads.filter { $0 != "\(process)" }.filter { thread in
-                let blocked = DaemonRemains.status("SigBlk", of: process, thread: thread)
-                return (blocked.flatMap { UInt64($0, radix: 16) } ?? .max) & 1 << (UInt64(SIGTERM) - 1) == 0
+                let text = DaemonRemains.status("SigBlk", of: process, thread: thread)
+                let blocked: UInt64 = text.flatMap { UInt64($0, radix: 16) } ?? .max
+                let terminate: UInt64 = 1 << (UInt64(SIGTERM) - 1)
+                return blocked & terminate == 0
             }
         }
 

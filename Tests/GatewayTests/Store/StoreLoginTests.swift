@@ -209,16 +209,12 @@ extension StoreFixture {
             let all = try await withThrowingTaskGroup(of: [IPAddress].self) { group in
                 for number in 0..<32 {
                     group.addTask {
-                        number.isMultiple(of: 2)
-                            ? try await fixture.device(of: anna).addresses
-                            : try fixture.given(
-                                try await fixture.store.lease(
-                                    LoginLease(
-                                        userID: anna.id, password: StoredPassword(text: "of anna"),
-                                        busy: [], deviceID: fixture.id(), sessionsPerUser: 100,
-                                        limits: try fixture.limits(), now: fixture.start,
-                                        source: try Endpoint("192.0.2.7:1")))
-                            ).addresses
+                        guard !number.isMultiple(of: 2) else { return try await fixture.device(of: anna).addresses }
+                        let lease = LoginLease(
+                            userID: anna.id, password: StoredPassword(text: "of anna"), busy: [],
+                            deviceID: fixture.id(), sessionsPerUser: 100, limits: try fixture.limits(),
+                            now: fixture.start, source: try Endpoint("192.0.2.7:1"))
+                        return try fixture.given(try await fixture.store.lease(lease)).addresses
                     }
                 }
                 return try await group.reduce(into: [[IPAddress]]()) { $0.append($1) }

@@ -42,14 +42,14 @@ struct KeyTextTests {
     }
 
     private func slowKey(hex text: [UInt8]) -> [UInt8]? {
-        let digits = text.compactMap { character in
-            (0..<16).first { value in
+        let digits = text.compactMap { (character: UInt8) -> UInt8? in
+            (0..<16).first { (value: UInt8) -> Bool in
                 let digit = String(value, radix: 16)
                 return Array(digit.utf8) == [character] || Array(digit.uppercased().utf8) == [character]
             }
         }
         guard text.count == 64, digits.count == 64 else { return nil }
-        return (0..<32).map { UInt8(digits[2 * $0] << 4 | digits[2 * $0 + 1]) }
+        return (0..<32).map { (index: Int) -> UInt8 in digits[2 * index] << 4 | digits[2 * index + 1] }
     }
 
     @Test("RFC 7748's key of section 6.1 is the same in both notations")
