@@ -9,6 +9,15 @@
 test_flags=(--build-tests -debug-info-format none -Xswiftc -index-ignore-system-modules -Xswiftc -index-ignore-clang-modules)
 read -ra header_flags < <(dev/precompiled-header debug) || true
 test_flags+=("${header_flags[@]}")
+# CI compiles each module as a whole, in one process. Otherwise three or more processes read all files of the module and share
+# the checks, which takes longer, but compiles less after a change of one file.
+if in_ci; then
+    test_flags+=(-Xswiftc -disable-batch-mode -Xswiftc -whole-module-optimization -Xswiftc -no-emit-module-separately-wmo)
+    # With a number of threads, there is an object file for each source file, as SwiftPM expects.
+    test_flags+=(-Xswiftc -num-threads -Xswiftc 1)
+    # The check of the generated code finds errors of the compiler alone.
+    test_flags+=(-Xswiftc -Xfrontend -Xswiftc -disable-llvm-verify)
+fi
 
 # As many tests as run side by side in a process hold no more than 600 files open. More at a time are not faster.
 parallel_tests=24
