@@ -9,6 +9,8 @@
 test_flags=(--build-tests -debug-info-format none -Xswiftc -index-ignore-system-modules -Xswiftc -index-ignore-clang-modules)
 read -ra header_flags < <(dev/precompiled-header debug) || true
 test_flags+=("${header_flags[@]}")
+# As for a release: lld links the tests in half of the time that the default takes.
+[[ $(uname) != Linux ]] || test_flags+=(-Xswiftc -use-ld=lld)
 # CI compiles each module as a whole, in one process. Otherwise three or more processes read all files of the module and share
 # the checks, which takes longer, but compiles less after a change of one file.
 if in_ci; then
