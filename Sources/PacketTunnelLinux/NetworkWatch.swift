@@ -56,6 +56,8 @@ package final class NetworkWatch: Sendable {
         var resolverIdentity: FileIdentity?
         /// Called with deleted policy rules; with `nil` if notices were lost.
         var rulesDeleted: ((Set<PolicyRule>?) -> Void)?
+        /// Called if the table may have lost rules.
+        var tableReduced: (() -> Bool)?
 
         /// `RTNLGRP_IPV4_NETCONF`: changes of `rp_filter` and some other settings of an interface.
         private static let ipv4SettingsGroup: Int32 = 24
@@ -78,6 +80,10 @@ package final class NetworkWatch: Sendable {
             return number < 0 ? nil : SharedDescriptor(OwnedDescriptor(number))
         }
     }
+
+    /// The number of datagrams about the firewall that are read before the table is checked. There may be one for each
+    /// deleted rule, and another process may send more at any rate.
+    private static let mostNotices = 64
 
     private final class WatchedSocket: Sendable {
         let socket: NetlinkSocket
@@ -121,15 +127,18 @@ package final class NetworkWatch: Sendable {
     /// Begins to watch.
     ///   - rulesDeleted: Called on the loop's thread with deleted policy rules as soon as the kernel reports them,
     ///     before `look`; with `nil` if notices of the kernel were lost.
+    ///   - tableReduced: Called on the loop's thread as soon as the kernel reports that the table, or a part of it, was
+    ///     deleted or changed in place, or if notices were lost. It returns whether `look` must follow soon, even if its last
+    ///     call was less than ``interval`` ago.
     ///   - look: Called on the loop's thread with the parts that may have changed, and with the process that changed
     ///     the table if the kernel reports it. It returns the time in nanoseconds after which it must be called again
     ///     even without a change.
     package func start(
-        rulesDeleted: (@Sendable (Set<PolicyRule>?) -> Void)? = nil,
+        rulesDeleted: (@Sendable (Set<PolicyRule>?) -> Void)? = nil, tableReduced: (@Sendable () -> Bool)? = nil,
         _ look: @escaping @Sendable (Parts, _ culprit: String?) -> Int64?
     ) throws(TunnelIOError) {
         let (shared, loop) = (shared, loop)
-        shared.rulesDeleted = rulesDeleted
+        (shared.rulesDeleted, shared.tableReduced) = (rulesDeleted, tableReduced)
         shared.timer = loop.makeTimer { [weak loop] in
             guard let loop else { return }
             let (parts, culprit) = (shared.pending, shared.culprit)
@@ -145,15 +154,10 @@ package final class NetworkWatch: Sendable {
             shared.registrations.append(registration)
         }
         if let firewall = shared.firewall {
-            try register(firewall) { messages in
-                guard let messages else { return .firewall }
-                let isAboutTable = FirewallNotice.isAbout(shared.table, messages)
-                if isAboutTable { shared.awaitsCulprit = true }
-                if shared.awaitsCulprit, let culprit = FirewallNotice.culprit(messages) {
-                    (shared.culprit, shared.awaitsCulprit) = (culprit, false)
-                }
-                return isAboutTable ? .firewall : []
+            let registration = try loop.register(firewall.socket.descriptor.number) { [weak loop] _ in
+                if let loop { Self.readFirewallNotices(shared, loop) }
             }
+            shared.registrations.append(registration)
         }
         if let notices = shared.notices {
             let registration = try loop.register(notices.descriptor.number) { [weak loop, tunnel, resolver] _ in
@@ -247,34 +251,48 @@ package final class NetworkWatch: Sendable {
         schedule(.routing, after: settling, shared, loop)
     }
 
+    /// Reads the kernel's notices about the firewall while the loop's thread waits for something else. Call it on that
+    /// thread.
+    package func readFirewallNotices() {
+        Self.readFirewallNotices(shared, loop)
+    }
+
+    private static func readFirewallNotices(_ shared: OnLoop, _ loop: EventLoop) {
+        guard let firewall = shared.firewall else { return }
+        var (isAboutTable, isReduced) = (false, false)
+        // The loop calls this again for the datagrams that remain.
+        reading: for _ in 0..<mostNotices {
+            switch firewall.socket.receive() {
+            case .nothing: break reading
+            case .overrun: (isAboutTable, isReduced) = (true, true)
+            case .messages(let messages, _):
+                if FirewallNotice.isAbout(shared.table, messages) {
+                    (isAboutTable, shared.awaitsCulprit) = (true, true)
+                    if FirewallNotice.reduces(shared.table, messages) { isReduced = true }
+                }
+                if shared.awaitsCulprit, let culprit = FirewallNotice.culprit(messages) {
+                    (shared.culprit, shared.awaitsCulprit) = (culprit, false)
+                }
+            }
+        }
+        guard isAboutTable else { return }
+        // The check may come a quarter of a second later, and without rules packets pass until then.
+        let isUrgent = isReduced && shared.tableReduced?() == true
+        schedule(.firewall, after: settling, isUrgent: isUrgent, shared, loop)
+    }
+
     /// Stops watching.
     package func stop() {
         for registration in shared.registrations { loop.unregister(registration) }
         for timer in [shared.timer, shared.mountTimer] { if let timer { loop.remove(timer) } }
     }
 
-    /// - Parameter parts: The parts that a message concerns; `nil` if messages were lost.
-    private func register(
-        _ watched: WatchedSocket, _ parts: @escaping @Sendable ([NetlinkReply]?) -> Parts
-    ) throws(TunnelIOError) {
-        let shared = shared
-        let registration = try loop.register(watched.socket.descriptor.number) { [weak loop] _ in
-            while true {
-                let found: Parts
-                switch watched.socket.receive() {
-                case .nothing: return
-                case .overrun: found = parts(nil)
-                case .messages(let messages, _): found = parts(messages)
-                }
-                if let loop, !found.isEmpty { Self.schedule(found, after: Self.settling, shared, loop) }
-            }
-        }
-        shared.registrations.append(registration)
-    }
-
-    private static func schedule(_ parts: Parts, after delay: Int64, _ shared: OnLoop, _ loop: EventLoop) {
+    /// - Parameter isUrgent: Whether the check may follow the last one after less than ``interval``.
+    private static func schedule(
+        _ parts: Parts, after delay: Int64, isUrgent: Bool = false, _ shared: OnLoop, _ loop: EventLoop
+    ) {
         shared.pending.formUnion(parts)
-        let due = max(LaneClock.now() + delay, shared.last + interval)
+        let due = max(LaneClock.now() + delay, isUrgent ? .min : shared.last + interval)
         guard due < shared.due ?? .max, let timer = shared.timer else { return }
         shared.due = due
         loop.set(timer, deadline: due)
@@ -294,6 +312,9 @@ enum RuleNotice {
 enum FirewallNotice {
     /// `NFNL_SUBSYS_NFTABLES`.
     private static let subsystem: UInt16 = 10
+    /// `NFT_MSG_NEWTABLE`, which also reports changed flags, and `NFT_MSG_DELTABLE`, `NFT_MSG_DELCHAIN` and
+    /// `NFT_MSG_DELRULE`.
+    private static let reductions: Set<UInt16> = [0, 2, 5, 8]
     /// `NFT_MSG_NEWGEN`. It ends a group of changes and names the process that made them.
     private static let generation: UInt16 = 15
     /// `struct nfgenmsg`.
@@ -310,6 +331,11 @@ enum FirewallNotice {
             message.type >> 8 == subsystem && message.type & 0xff != generation && message.body.first == 1
                 && attributes(message).text(1) == table
         }
+    }
+
+    /// Whether one of the messages may mean that fewer rules of this table have an effect.
+    static func reduces(_ table: String, _ messages: [NetlinkReply]) -> Bool {
+        isAbout(table, messages.filter { reductions.contains($0.type & 0xff) })
     }
 
     /// Returns the program and the process that changed rules.

@@ -181,10 +181,11 @@ final class ClientNetwork {
     /// - Parameters:
     ///   - retryingRefused: Whether excluded clients are tried again.
     ///   - hasLinks: Whether the interfaces are up, so that there can be routes.
-    ///   - bringUp: Called once the firewall is applied, before routes are added.
+    ///   - bringUp: Called once the firewall is applied, before routes are added. It returns whether the interfaces are up; if
+    ///     not, the routes are left to a later round.
     /// - Throws: `LinuxNetworkError` of the first failure. If the firewall failed, ``isFirewallKnown`` is `false`.
     func reconcile(
-        retryingRefused: Bool, hasLinks: Bool = true, bringUp: () throws(LinuxNetworkError) -> Void = {}
+        retryingRefused: Bool, hasLinks: Bool = true, bringUp: () throws(LinuxNetworkError) -> Bool = { true }
     ) throws(LinuxNetworkError) {
         if retryingRefused { touched.formUnion(refusals.keys) }
         var failure: LinuxNetworkError?
@@ -205,7 +206,7 @@ final class ClientNetwork {
         touched.formUnion(rules.refused.keys)
         try reconcileRules(retryingRefused: retryingRefused)
         touched.formUnion(rules.refused.keys)
-        try bringUp()
+        guard try bringUp() else { return }
         for prefix in touched { routes.setDesired(rules.refused[prefix] == nil ? route(prefix) : nil, for: prefix) }
         try reconcileRoutes(retryingRefused: retryingRefused)
         if let failure { throw failure }

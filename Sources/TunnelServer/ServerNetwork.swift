@@ -12,7 +12,9 @@ package import TunnelIO
 ///
 /// It applies the firewall rules first and enables forwarding last. It writes every change to a journal before it makes the
 /// change, and undoes all of them at the end; the next start undoes the changes of a killed process. If another program
-/// deletes rules, it restores them at once. If it cannot, it takes the interface down until it can.
+/// deletes rules, it stops forwarding as soon as the kernel reports that, and restores them. If it cannot, or if the host
+/// forwarded before it started, it takes the interface down until it can. If rules are deleted again and again, forwarding
+/// resumes only after they have stayed in effect for a while (``LossBackoff``).
 ///
 /// It works in the network namespace of the thread that creates it, and has two threads. The second thread ends the
 /// connections of removed clients, which may take long. A change does not wait for that, unless it gives a removed
@@ -137,8 +139,15 @@ package final class ServerNetwork: Sendable {
         } catch {
             throw .network(error)
         }
+        // A program may run for seconds while another process removes the rules.
+        core.core.network.whileWaiting = { [weak watch] in watch?.readFirewallNotices() }
         do throws(TunnelIOError) {
-            try watch.start { [core, shared, weak watch] parts, culprit in
+            try watch.start(tableReduced: { [core, shared] in
+                guard core.core.holdAtNotice() else { return false }
+                // A change of clients may be in progress, so its state cannot be read.
+                shared.state.withLock { ($0.isHeld, $0.isCurrent) = (true, false) }
+                return true
+            }) { [core, shared, weak watch] parts, culprit in
                 let again = core.core.reconcile(parts, culprit: culprit)
                 // The attempt may fail after this check has set the time of the next one.
                 core.endConnections { [weak watch] in shared.update(from: core.core, watch) }

@@ -35,7 +35,8 @@ extension ServerNetworkCore {
         if hasConnectionsToEnd || !isComplete || firewallProblem != nil || clientProblem != nil
             || !routingProblems.isEmpty || isHeld
         {
-            return LaneClock.nanosecondsPerSecond
+            let pause = isHeld ? losses.remaining(at: LaneClock.now()) ?? 0 : 0
+            return pause > 0 ? min(pause, LaneClock.nanosecondsPerSecond) : LaneClock.nanosecondsPerSecond
         }
         return running.clients.refusals.isEmpty ? nil : max(nextExclusions - LaneClock.now(), 1)
     }
@@ -74,7 +75,7 @@ extension ServerNetworkCore {
     }
 
     /// Returns the first of the tunnels' interfaces that this network namespace does not have.
-    private func missingInterface(_ running: Running) throws(LinuxNetworkError) -> String? {
+    func missingInterface(_ running: Running) throws(LinuxNetworkError) -> String? {
         for name in running.firewall.settings.tunnels where try network.netlink.link(named: name) == nil { return name }
         return nil
     }
@@ -135,63 +136,5 @@ extension ServerNetworkCore {
         let text = undone.joined(separator: ", ") + origin
         repairs.record(text)
         logger.warning("another program changed the server's network; the server restored it: \(text)")
-    }
-
-    private static func isForwarding(_ step: Change) -> Bool {
-        step.settingPath.map(HostForwarding.paths.contains) == true
-    }
-
-    /// Whether packets of clients are received, or forwarded, because of a change.
-    private static func isExposure(_ step: Change) -> Bool {
-        if case .link = step { return true }
-        return isForwarding(step)
-    }
-
-    /// Stops forwarding if rules are missing. The kernel lists the rules without nft, which may take seconds, or hang.
-    /// - Returns: Whether rules are missing.
-    @discardableResult
-    func holdIfRulesAreMissing(_ running: Running) -> Bool {
-        // Without a change by another process, no rule is missing. A listing takes longer with each chain of clients.
-        guard !running.clients.isUntouched, (try? network.lacksRules(running.firewall.tableName)) == true else {
-            return false
-        }
-        holdForwarding(running)
-        return true
-    }
-
-    /// Resets forwarding to the host's own setting: without rules the server would forward every packet. Sessions continue.
-    private func holdForwarding(_ running: Running) {
-        guard !isHeld else { return }
-        isHeld = true
-        do throws(LinuxNetworkError) {
-            try running.ledger.suspend(running.plan.filter(Self.isForwarding))
-        } catch {
-            logger.error("\(error)")
-        }
-    }
-
-    /// Stops forwarding, and takes the interfaces down, so that nothing reaches the server through them. The whole firewall is
-    /// loaded again before packets are forwarded.
-    func suspendForwarding(_ running: Running) {
-        running.clients.invalidateFirewall()
-        holdForwarding(running)
-        guard !areLinksDown else { return }
-        areLinksDown = true
-        // The kernel removes the routes with the link.
-        running.clients.invalidateRoutes()
-        // Each device separately: a missing device must not keep the others up.
-        for device in [running.device] + running.further {
-            do throws(TunnelIOError) { try device.setUp(false) } catch { logger.error("\(error)") }
-        }
-        logger.error("nothing is forwarded until the firewall is in effect again")
-    }
-
-    /// Reverts ``holdForwarding(_:)`` and ``suspendForwarding(_:)``: brings the interfaces up, and forwards packets again.
-    func resumeForwarding(_ running: Running) throws(LinuxNetworkError) {
-        guard isHeld else { return }
-        // ``lookAtRouting(_:)`` reports a missing interface.
-        if try missingInterface(running) == nil { try running.ledger.restore(running.ledger.undone(of: running.plan)) }
-        if areLinksDown { logger.notice("the firewall is in effect again, and packets are forwarded") }
-        (isHeld, areLinksDown) = (false, false)
     }
 }

@@ -19,6 +19,8 @@ final class ServerNetworkCore {
     var isHeld = false
     /// Whether the interfaces were taken down too, because the rules were not restored.
     var areLinksDown = false
+    /// The losses of the firewall, which determine when forwarding resumes.
+    var losses = LossBackoff()
     var repairs = NetworkRepairs()
     /// The parts of the network that are not in effect.
     private(set) var problems = NetworkProblems()
@@ -187,7 +189,7 @@ final class ServerNetworkCore {
         for device in [running.device] + running.further { device.close() }
         stop(running.ledger)
         ends = ConnectionEnds()
-        (isHeld, areLinksDown) = (false, false)
+        (isHeld, areLinksDown, losses) = (false, false, LossBackoff())
         (firewallProblem, unknownSince, clientProblem, routingProblems) = (nil, nil, nil, [])
         (problems, exclusions, warnings) = (NetworkProblems(), NetworkProblems(), [])
     }
@@ -321,13 +323,14 @@ final class ServerNetworkCore {
         let isLost = clients.isFirewallKnown && holdIfRulesAreMissing(running)
         if isLost { clients.invalidateFirewall() }
         let wasKnown = clients.isFirewallKnown
+        if areLinksDown { clients.invalidateRoutes() }
         do throws(LinuxNetworkError) {
             try clients.reconcile(retryingRefused: retriesExclusions, hasLinks: !areLinksDown) {
                 () throws(LinuxNetworkError) in
                 // A change of single clients does not show that the other rules are in effect.
                 if !wasKnown { (firewallProblem, unknownSince) = (nil, nil) }
                 if isLost { recordRepair(["firewall table \(running.firewall.tableName)"], "") }
-                try resumeForwarding(running)
+                return try resumeForwarding(running)
             }
             clientProblem = nil
         } catch {
@@ -370,8 +373,7 @@ final class ServerNetworkCore {
             let isStopped = isHeld ? "; nothing is forwarded until it is in effect" : ""
             found.insert(("the firewall", "the firewall: \(firewallProblem)\(isStopped)"), at: 0)
         } else if isHeld {
-            found.insert(
-                ("forwarding", "forwarding: the network cannot be restored after a loss of the firewall"), at: 0)
+            found.insert(("forwarding", heldProblem), at: 0)
         }
         let now = Double(ProcessEnvironment.wallClock()) / 1e9
         let excluded = (running?.clients.refusals ?? [:]).sorted { "\($0.key)" < "\($1.key)" }

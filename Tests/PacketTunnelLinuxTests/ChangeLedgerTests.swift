@@ -699,6 +699,26 @@ struct ChangeLedgerTests {
         #expect(network.state == before)
     }
 
+    @Test("A setting of two servers with one folder of journals is suspended once neither has its firewall")
+    func bothLost() throws {
+        let network = FakeNetwork(before)
+        let step = Change.setting(path: LinuxSamples.setting, value: "1")
+        let ledgers = [try ledger(network, "cvt0"), try ledger(network, "cvt1")]
+        for ledger in ledgers { try ledger.apply([step]) }
+        network.servers = ["cvt1"]
+        try ledgers[0].suspend([step])
+        #expect(network.state.settings[LinuxSamples.setting] == "1")
+        network.servers = []
+        for ledger in ledgers {
+            try ledger.suspend([step])
+            #expect(network.state == before)
+            try ledger.restore([step])
+            #expect(network.state.settings[LinuxSamples.setting] == "1")
+        }
+        for ledger in ledgers { try ledger.undoAll() }
+        #expect(network.state == before)
+    }
+
     @Test("The name of a mark's chain is read back, and other chains are not marks")
     func marks() {
         for mark in [(false, 0), (true, 7), (true, UInt32.max)] {

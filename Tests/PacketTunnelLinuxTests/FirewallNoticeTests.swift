@@ -33,6 +33,16 @@ struct FirewallNoticeTests {
         #expect(!FirewallNotice.isAbout("culvert_wg0", []))
     }
 
+    @Test("Only a deleted table, chain or rule, and a table's flags, may reduce the effect of a table")
+    func reduces() {
+        for kind in UInt16(0)...16 {
+            let ours = message(kind) { $0.append(1, "culvert_wg0") }
+            let others = message(kind) { $0.append(1, "culvert_wg00") }
+            #expect(FirewallNotice.reduces("culvert_wg0", [others, ours]) == [0, 2, 5, 8].contains(kind), "\(kind)")
+            #expect(!FirewallNotice.reduces("culvert_wg0", [others]), "\(kind)")
+        }
+    }
+
     @Test("The end-of-change message names the process that changed the rules")
     func culprit() {
         let end = message(15, family: 0) { request in

@@ -64,6 +64,9 @@
             try PrivilegedTests.run(namespace + ["mount", "--bind", file, path])
         }
 
+        /// Whether a replacement that hangs was called.
+        var hasStarted: Bool { FileManager.default.fileExists(atPath: "\(folder.path)/processes") }
+
         /// The number of calls so far, of a replacement that counts them.
         var calls: Int {
             ((try? String(contentsOfFile: "\(folder.path)/calls", encoding: .utf8)) ?? "").count { $0 == "\n" }

@@ -3,7 +3,10 @@
 
 #if os(Linux)
     import Foundation
+    import Logging
     import NetworkAddresses
+    import PacketTunnel
+    import PacketTunnelTesting
     import Testing
     import WireGuardCore
     import WireGuardDevice
@@ -196,6 +199,102 @@
             try eventually("the gateway is ready", within: .seconds(15)) { runtime.readiness.isReady }
             #expect(try anna.pings("203.0.113.7", patience: 9))
             try await scene.stop()
+        }
+
+        @Test("If the table is deleted while nft already hangs, forwarding stops long before nft's time limit")
+        func deletedDuringHang() async throws {
+            let gateway = try await Served()
+            let (scene, runtime) = (gateway.scene, gateway.runtime)
+            let nft = try gateway.deny("198.51.77.0/24", while: .hangs)
+            try eventually("nft runs", within: .seconds(5)) { nft.hasStarted }
+            _ = try scene.world.host.run(nft.original, "delete", "table", "inet", "culvert_gw0")
+            let duration = try eventually("nothing is forwarded", within: .seconds(3), pollEvery: .milliseconds(2)) {
+                scene.figures.network.isHeld
+            }
+            print("server: forwarding stopped \(duration) after the deletion of the table, while nft hung")
+            #expect(try !gateway.anna.pings("203.0.113.7"))
+            try nft.putBack()
+            try eventually("the gateway is ready", within: .seconds(25)) { runtime.readiness.isReady }
+            #expect(try gateway.anna.pings("203.0.113.7", patience: 9))
+            try await scene.stop()
+        }
+
+        @Test("On a host that forwards by itself, the interface is taken down as soon as the table is deleted")
+        func deletedOnForwardingHost() async throws {
+            let scene = try TunnelServerScene()
+            let host = scene.world.host
+            try host.run("sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1")
+            try await scene.start(scene.settings())
+            let network = try #require(scene.network)
+            #expect(try scene.pings("203.0.113.7", patience: 9))
+            let nft = try ReplacedProgram("nft", .hangs)
+            _ = try host.run(nft.original, "delete", "table", "inet", "culvert_\(TunnelServerScene.name)")
+            let duration = try eventually("the interface is down", within: .seconds(3), pollEvery: .milliseconds(2)) {
+                try network.isHeld
+                    && host.run("ip", "-o", "link", "show", "up", "dev", TunnelServerScene.name).output.isEmpty
+            }
+            print("server: the interface was down \(duration) after the deletion of the table, while nft hung")
+            #expect(try !scene.pings("10.66.0.1"))
+            // The host's own forwarding continues.
+            #expect(try scene.pings("203.0.113.7", from: scene.neighbour, patience: 9))
+            try nft.putBack()
+            try eventually("packets are forwarded again", within: .seconds(25)) { !network.isHeld }
+            for address in ["203.0.113.7", "2001:db8:7::7"] {
+                #expect(try scene.pings(address, patience: 9), "\(address)")
+            }
+            #expect(try scene.connects(to: "192.168.77.1", port: 53) == .refused)
+            await scene.stop()
+        }
+
+        @Test("Two servers with one folder of journals stop the host's forwarding if both tables are deleted")
+        func bothDeleted() async throws {
+            let scene = try TunnelServerScene()
+            let host = scene.world.host
+            try await scene.start(scene.settings())
+            let second = try await scene.addServer()
+            let nft = try ReplacedProgram("nft", .hangs)
+            _ = try host.run(nft.original, "flush", "ruleset")
+            try eventually("the host does not forward", within: .seconds(3)) {
+                try host.run("sysctl", "-n", "net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding").output == "0\n0\n"
+            }
+            for address in ["203.0.113.7", "2001:db8:7::7"] {
+                #expect(try !scene.pings(address, from: scene.neighbour), "\(address)")
+            }
+            try nft.putBack()
+            for client in [scene.client, second.client] {
+                try eventually("clients are served again", within: .seconds(40)) {
+                    try scene.pings("203.0.113.7", from: client)
+                }
+            }
+            #expect(try !scene.pings("203.0.113.7", from: scene.neighbour))
+            await scene.stop()
+            try await second.stop()
+        }
+
+        @Test("If the interface is missing when the firewall is in effect again, the log does not report forwarding")
+        func missingInterface() async throws {
+            let scene = try TunnelServerScene()
+            let (host, name, log) = (scene.world.host, TunnelServerScene.name, RecordedLog())
+            try await scene.start(
+                scene.settings(), logger: Logger(label: "server") { RedactingLogHandler(label: $0, sinks: [log]) })
+            let network = try #require(scene.network)
+            let nft = try ReplacedProgram("nft", .fails)
+            _ = try host.run(nft.original, "delete", "table", "inet", "culvert_\(name)")
+            try eventually("the interface is down", within: .seconds(5)) {
+                try host.run("ip", "-o", "link", "show", "up", "dev", name).output.isEmpty
+            }
+            try host.run("ip", "link", "set", name, "name", "other0")
+            try nft.putBack()
+            try eventually("the interface is reported", within: .seconds(20)) {
+                network.state.problems.contains { $0.what.hasPrefix("interface \(name) is missing") }
+            }
+            func messages() -> [String] { log.records.messages.map(\.message) }
+            #expect(messages().contains { $0.contains("nothing is forwarded: interface \(name) is missing") })
+            #expect(!messages().contains { $0.contains("packets are forwarded") }, "\(messages())")
+            try host.run("ip", "link", "set", "other0", "name", name)
+            try eventually("everything is in effect", within: .seconds(20)) { network.state.isCurrent }
+            #expect(try scene.pings("203.0.113.7", patience: 9))
+            await scene.stop()
         }
 
         @Test("A rule that nft refuses excludes its device only, which is named and has no traffic")

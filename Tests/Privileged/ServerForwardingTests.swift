@@ -102,6 +102,57 @@
             }
         }
 
+        @Test(
+            "While a process deletes the table ten times a second, at most one ping of another machine passes")
+        func deletedRepeatedly() async throws {
+            let scene = try TunnelServerScene()
+            try await scene.start(scene.settings())
+            let network = try #require(scene.network)
+            #expect(try scene.pings("203.0.113.7", patience: 9))
+            let attacker = try scene.world.host.start(
+                "bash", "-c",
+                "while :; do nft delete table inet culvert_\(TunnelServerScene.name) 2> /dev/null; sleep 0.1; done")
+            defer { attacker.kill() }
+            let pings = try scene.neighbour.runAllowingFailure(
+                "ping", "-n", "-q", "-i", "0.1", "-c", "100", "-W", "1", "203.0.113.7")
+            // A packet may pass between one of the first deletions and the kernel's notice of it.
+            let passed = [0, 1].filter { pings.output.contains("100 packets transmitted, \($0) received") }
+            #expect(!passed.isEmpty, "\(pings.output)")
+            print("server: during repeated deletions of the table, pings of another machine that passed: \(passed)")
+            try eventually("the problem is reported", within: .seconds(5), pollEvery: .milliseconds(2)) {
+                network.state.problems.contains { $0.what.contains("nothing is forwarded until it ") }
+            }
+            attacker.kill()
+            let outage = try eventually("clients are served again", within: .seconds(90)) {
+                try scene.pings("203.0.113.7")
+            }
+            print("server: clients were served again \(outage) after the last of the repeated deletions")
+            try eventually("the problem is solved", within: .seconds(5)) { network.state.isCurrent }
+            #expect(try !scene.pings("203.0.113.7", from: scene.neighbour))
+            await scene.stop()
+        }
+
+        @Test("Other tables that change at a high rate neither stop forwarding nor hide the loss of the server's table")
+        func otherTables() async throws {
+            let scene = try TunnelServerScene()
+            try await scene.start(scene.settings())
+            let network = try #require(scene.network)
+            let (host, table) = (scene.world.host, "culvert_\(TunnelServerScene.name)")
+            let changes = (1...1000).map { "add table inet other\($0 % 5)\ndelete table inet other\($0 % 5)\n" }
+            let folder = try TemporaryFolder()
+            defer { withExtendedLifetime(folder) {} }
+            let script = try folder.write(changes.joined(), to: "changes")
+            let other = try host.start("bash", "-c", "while read -r line; do nft \"$line\"; done < \(script)")
+            defer { other.kill() }
+            #expect(try scene.pings("203.0.113.7", patience: 9))
+            #expect(!network.isHeld && network.repairs.count == 0)
+            try host.run("nft", "delete", "table", "inet", table)
+            try eventually("the table is loaded again", within: .seconds(5)) { network.repairs.count > 0 }
+            try eventually("clients are served", within: .seconds(5)) { try scene.pings("203.0.113.7") }
+            #expect(try !scene.pings("203.0.113.7", from: scene.neighbour))
+            await scene.stop()
+        }
+
         /// Makes a bridge in the server's namespace, as the start of a container does.
         private func makeBridge(_ scene: TunnelServerScene) throws {
             try scene.world.host.run("ip", "link", "add", "docker9", "type", "bridge")

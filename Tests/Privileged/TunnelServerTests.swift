@@ -179,6 +179,8 @@
                 print("flush: \(command.joined(separator: " ")): repaired after \(duration)")
                 // The repair takes a fraction of a second on a machine that is not busy.
                 #expect(duration < .seconds(5), "\(command)")
+                // After the third loss of the table, forwarding resumes once it has been in effect for a second.
+                try eventually("packets are forwarded", within: .seconds(5)) { !network.isHeld }
                 #expect(try scene.pings("203.0.113.7", patience: 9), "\(command)")
                 #expect(try scene.connects(to: "192.168.77.1", port: 53) == .refused, "\(command)")
                 let map = try scene.world.host.run("nft", "list", "map", "inet", table, "clients4").output

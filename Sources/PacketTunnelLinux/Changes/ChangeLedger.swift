@@ -308,13 +308,18 @@ package final class ChangeLedger {
 
     /// Undoes some changes until ``restore(_:)`` makes them again, and keeps their journal entries. Continues after a
     /// failure.
+    ///
+    /// A setting stays if the system shows that another server needs it. The journal of another server does not show that:
+    /// the firewall of that server may be lost too.
     /// - Throws: The first failure.
     package func suspend(_ changes: [Change]) throws(LinuxNetworkError) {
         var failure: LinuxNetworkError?
         for entry in entries.reversed() where entry.isMade && changes.contains(entry.change) {
-            var suspended = entry
-            suspended.previous = entry.previous.unconditional
-            do throws(LinuxNetworkError) { try undoInSystem(suspended) } catch { failure = failure ?? error }
+            let isNeeded = system.isNeeded(entry.change, byOthersThan: journal.name)
+            guard let previous = isNeeded ? entry.previous.whileShared : entry.previous.unconditional else { continue }
+            do throws(LinuxNetworkError) { try system.undo(entry.change, previous) } catch {
+                failure = failure ?? error
+            }
         }
         if let failure { throw failure }
     }

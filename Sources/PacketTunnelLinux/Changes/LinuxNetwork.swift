@@ -16,17 +16,23 @@ package final class LinuxNetwork: NetworkSystem {
     /// The loaded tables that nft has not listed yet. The first comparison lists them.
     private var unlisted: [String: Unlisted] = [:]
 
-    /// The number of rules of each table, immediately after the table was loaded.
-    private var ruleCounts: [String: Int] = [:]
+    /// The state of each table immediately after it was loaded.
+    private var loaded: [String: Loaded] = [:]
     /// The socket for the firewall. It stays open, so that a lost table is found even if no descriptor is free.
     private var openFirewall: FirewallSocket?
     /// The settings of forwarding that were changed. Their files stay open for the same reason.
     private var heldSettings: [String: HeldSetting] = [:]
     /// The settings that were not restored, since interfaces need them, until ``takeKeptForwarding()``.
     private var keptForwarding: [HostForwarding.Kept] = []
-    /// Called every few milliseconds, on the same thread, while a program runs. It restores changes that need no
-    /// program.
-    var whileWaiting: (() -> Void)?
+    /// Called every few milliseconds, on the same thread, while a program runs. It makes and restores changes that need
+    /// no program.
+    package var whileWaiting: (() -> Void)?
+
+    private struct Loaded {
+        /// `nil` while nft replaces the table.
+        var identity: FirewallSocket.Identity?
+        var ruleCount: Int
+    }
 
     private struct Listing {
         /// The loaded text.
@@ -162,13 +168,15 @@ package final class LinuxNetwork: NetworkSystem {
     private func loadOnce(_ table: FirewallTable) throws(LinuxNetworkError) {
         // The new table may have fewer rules than the present one. While nft runs, a table with at least one rule
         // counts as present.
-        if let count = ruleCounts[table.name] { ruleCounts[table.name] = min(count, 1) }
+        if let former = loaded[table.name] { loaded[table.name] = Loaded(ruleCount: min(former.ruleCount, 1)) }
         try runScript(of: table)
         (listings[table.name], unlisted[table.name]) = (nil, nil)
         let lost = LinuxNetworkError(.netlink(operation: "keep the firewall table \(table.name)"), errno: EBUSY)
         if let socket = try firewallSocket() {
-            guard let handles = try socket.handles(of: table.name) else { throw lost }
-            ruleCounts[table.name] = handles.rules.count
+            guard let identity = try socket.identity(of: table.name), let handles = try socket.handles(of: table.name),
+                identity.handle == handles.table
+            else { throw lost }
+            loaded[table.name] = Loaded(identity: identity, ruleCount: handles.rules.count)
             // The kernel shows that the table is complete, so the start need not wait for nft to list it.
             if let count = table.ruleCount, handles.rules.count >= count {
                 guard let frame = try socket.frame(of: table.name) else { throw lost }
@@ -239,7 +247,7 @@ package final class LinuxNetwork: NetworkSystem {
         case (.firewall(let table), _):
             // This does not use nft, which may have been removed or may hang.
             try firewallSocket()?.delete(table.name)
-            (listings[table.name], unlisted[table.name], ruleCounts[table.name]) = (nil, nil, nil)
+            (listings[table.name], unlisted[table.name], loaded[table.name]) = (nil, nil, nil)
         case (.resolver, .resolver(let record)):
             try askResolver { (resolver) throws(LinuxNetworkError) in try resolver.clear(record) }
         case (.setting, _), (.resolver, _): break
@@ -268,20 +276,22 @@ package final class LinuxNetwork: NetworkSystem {
         }
         let table = FirewallTable(name: name, body: String(listing[listing.index(after: start)..<end]))
         (listings[name], unlisted[name]) = (Listing(body: table.body, text: Array(listing.utf8)), nil)
-        ruleCounts[name] = try? firewallSocket()?.handles(of: name)?.rules.count
+        loaded[name] = (try? firewallSocket()?.handles(of: name)).map { Loaded(ruleCount: $0.rules.count) }
         return table
     }
 
     /// The text that nft lists for a table; empty if there is none.
     func listed(_ table: String) throws(LinuxNetworkError) -> String { try listing(table) }
 
-    /// Whether a loaded table is missing or has fewer rules than when it was loaded. It takes microseconds and runs no
-    /// program.
+    /// Whether a loaded table is missing, was replaced or switched off, or has fewer rules than when it was loaded. It
+    /// takes microseconds and runs no program.
     /// - Throws: The error of the kernel if it refuses to list the rules.
     package func lacksRules(_ name: String) throws(LinuxNetworkError) -> Bool {
-        guard let wanted = ruleCounts[name] else { return false }
-        guard let handles = try firewallSocket()?.handles(of: name) else { return true }
-        return handles.rules.count < wanted
+        guard let wanted = loaded[name] else { return false }
+        guard let socket = try firewallSocket(), let identity = try socket.identity(of: name) else { return true }
+        guard wanted.identity == nil || identity == wanted.identity else { return true }
+        guard let handles = try socket.handles(of: name) else { return true }
+        return handles.rules.count < wanted.ruleCount
     }
 
     /// Whether the table exists and blocks packets in each of the chains for outgoing packets.
@@ -310,13 +320,13 @@ package final class LinuxNetwork: NetworkSystem {
     }
 
     private func isLoaded(_ table: FirewallTable) throws(LinuxNetworkError) -> Bool {
-        if let loaded = unlisted[table.name] {
-            guard loaded.body == table.body else { return false }
-            return try listFirst(table, loaded)
+        if let unlisted = unlisted[table.name] {
+            guard unlisted.body == table.body else { return false }
+            return try listFirst(table, unlisted)
         }
         // The elements of maps change without loading the table again.
-        guard let loaded = listings[table.name], table.form == .json || loaded.body == table.body else { return false }
-        return Self.fixed(try listing(table.name, table.form), table.form) == loaded.text
+        guard let listed = listings[table.name], table.form == .json || listed.body == table.body else { return false }
+        return Self.fixed(try listing(table.name, table.form), table.form) == listed.text
     }
 
     /// Returns the part of a listing that stays constant while the table exists.

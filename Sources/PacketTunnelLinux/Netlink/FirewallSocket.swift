@@ -104,6 +104,30 @@ final class FirewallSocket {
             table: present.handle(Self.tableHandle), rules: rules.map { $0.handle(Self.ruleHandle) })
     }
 
+    /// The kernel's number of a table, and its flags, such as `dormant`.
+    struct Identity: Hashable {
+        var handle: UInt64
+        var flags: UInt32?
+    }
+
+    /// Returns the identity of a table of the family `inet`; `nil` if the table does not exist. Unlike a list, the answer
+    /// does not depend on the number of tables, and a transaction of another process cannot interrupt it.
+    func identity(of table: String) throws(LinuxNetworkError) -> Identity? {
+        var request = NetlinkRequest(type: Message.getTable, body: Self.header)
+        request.append(Self.nameAttribute, table)
+        do throws(SystemError) {
+            let reply = try socket.exchange(request, "find the firewall table \(table)")
+                .first { $0.type == Message.newTable }
+            let attributes = reply.map { NetlinkReader(bytes: $0.body).attributes(from: Self.header.count) }
+            return attributes.map {
+                Identity(handle: $0.handle(Self.tableHandle), flags: $0.number(Self.tableFlags))
+            }
+        } catch {
+            guard error.errno != ENOENT, !Self.unsupported.contains(error.errno) else { return nil }
+            throw RouteSocket.failure(error.operation, error.errno)
+        }
+    }
+
     /// The parts of a table that a process can change in place, without a new handle: the table's flags, such as `dormant`, and
     /// the policy of each chain.
     struct Frame: Hashable {

@@ -74,11 +74,17 @@ final class HostClientSystem: ClientSystem {
                 // the table again.
             }
         }
-        try SystemProgram.required("nft").check(["-j", "-f", "-"], input: NFT.script(commands))
+        try nft(["-j", "-f", "-"], commands)
+    }
+
+    /// Runs nft. The kernel's notices about the firewall are read while it runs.
+    private func nft(_ options: [String], _ commands: [String]) throws(LinuxNetworkError) {
+        try SystemProgram.required("nft").check(
+            options, input: NFT.script(commands), meanwhile: network.whileWaiting)
     }
 
     func check(_ commands: [String]) throws(LinuxNetworkError) {
-        try SystemProgram.required("nft").check(["--check", "-j", "-f", "-"], input: NFT.script(commands))
+        try nft(["--check", "-j", "-f", "-"], commands)
     }
 
     /// The most bytes that nft lists of a client, in all maps.
@@ -90,7 +96,7 @@ final class HostClientSystem: ClientSystem {
         TableContents(
             listing: try SystemProgram.required("nft").check(
                 ["--stateless", "list", "table", "inet", firewall.tableName],
-                outputLimit: (lines + Self.tableLines) * Self.listedClient))
+                outputLimit: (lines + Self.tableLines) * Self.listedClient, meanwhile: network.whileWaiting))
     }
 
     func generation() throws(LinuxNetworkError) -> UInt32? { try network.firewallGeneration() }

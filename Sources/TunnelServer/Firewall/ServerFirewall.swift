@@ -36,6 +36,11 @@ package struct ServerFirewall: Hashable, Sendable {
 
     private var markedFamilies: [ForwardingMark] { forwardedForClients.sorted { !$0.isIPv6 && $1.isIPv6 } }
 
+    /// Whether the host forwards nothing without servers, in all families of the clients' addresses.
+    var isOnlyForwarder: Bool {
+        Set(forwardedForClients.map(\.isIPv6)).isSuperset(of: settings.addresses.map(\.isIPv6))
+    }
+
     package var tableName: String { LeakGuard.tableName(settings.name) }
 
     var commands: TableCommands { TableCommands(table: tableName) }
