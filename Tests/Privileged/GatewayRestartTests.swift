@@ -32,11 +32,15 @@
             }
 
             if isKilled {
-                try eventually("a flush has stored the endpoints", within: .seconds(90), pollEvery: .milliseconds(200))
-                {
+                try Wg.run("set", daemon.name, "listen-port", "40404")
+                #expect(try scene.pings(GatewayProgramScene.inner, from: ben, patience: 9))
+                // Counters are stored every 30 s, endpoints earlier.
+                let stored = try eventually("the new endpoint is stored", within: .seconds(10)) {
                     let list = try scene.culvert("gateway", "peer", "list", "--json")
                     return list.components(separatedBy: "lastEndpoint").count == clients.count + 1
+                        && list.contains(":40404\"")
                 }
+                print("gateway: a client's new port was stored \(stored) after a ping from it")
                 scene.crash()
             } else {
                 try scene.stop()

@@ -16,11 +16,13 @@ package import WireGuardDevice
 ///
 /// The devices in the store are the desired state. The runtime follows the changes in the store, and a change of one
 /// device does not interrupt the others. It counts a device as applied only after the device was applied, and repeats a
-/// failed round from the desired state. It stores WireGuard's counters at intervals and when it stops.
+/// failed round from the desired state. It stores WireGuard's counters at intervals and when it stops, and the changed
+/// endpoints of devices within seconds.
 package actor GatewayRuntime {
     package struct Options: Sendable {
         package var device = WireGuardDevice.Options(dataPath: DataPathOptions(layout: .server))
-        /// The interval between checks for expired devices and for keys that are due to be switched.
+        /// The interval between checks for expired devices, for keys that are due to be switched, and for changed endpoints
+        /// to store.
         package var sweepInterval: Duration = .seconds(1)
         /// The interval between writes of the counters to the store.
         package var flushInterval: Duration = .seconds(30)
@@ -60,7 +62,10 @@ package actor GatewayRuntime {
     var traffic = TrafficLedger()
     /// The writes to the store in progress. They run outside rounds, so that a store that does not answer delays no end
     /// of access.
-    private var (sweeping, flushing): (Task<Void, Never>?, Task<Void, Never>?)
+    private var sweeping: Task<Void, Never>?
+    var flushing: Task<Void, Never>?
+    /// WireGuard's number of changed endpoints at the last write; `nil` to try again after a failed one.
+    var storedEndpointChanges: UInt64? = 0
     /// The errors that were logged in the last minute.
     var failures = OncePerMinute<String>(capacity: 16)
     /// The last change of the store that `peers` includes; `nil` before the first.
@@ -213,6 +218,7 @@ package actor GatewayRuntime {
             follower,
             Task {
                 while (try? await Task.sleep(for: options.sweepInterval)) != nil {
+                    storeChangedEndpoints()
                     await withdrawDuringRound()
                     arrivals.yield(.second)
                 }
@@ -234,7 +240,7 @@ package actor GatewayRuntime {
             for await event in events {
                 switch event {
                 case .second: await runSweep()
-                case .flush: startFlush()
+                case .flush: startFlush(of: .all)
                 case .up:
                     resumption?.cancel()
                     resumption = resumeLostSessions()
@@ -307,7 +313,7 @@ package actor GatewayRuntime {
     private func finishWrites() async {
         await sweeping?.value
         await flushing?.value
-        await flush()
+        await flush(.all)
         let unsaved = traffic.drain().count
         if unsaved > 0 { logger.error("not saved: the last traffic counters of \(unsaved) devices") }
     }
@@ -457,37 +463,6 @@ package actor GatewayRuntime {
         } catch {
             let text = "cannot record expiries and delete old entries, will retry: \(Self.reason(error))"
             if failures.allows(text, at: clock.nanoseconds()) { logger.error("\(text)") }
-        }
-    }
-
-    private func startFlush() {
-        guard flushing == nil, !isStopped else { return }
-        flushing = Task {
-            await flush()
-            flushing = nil
-        }
-    }
-
-    /// Stores the traffic that was counted since the last write.
-    private func flush() async {
-        let (devices, now) = (peers.devices, clock.now())
-        for peer in device?.peers ?? [] {
-            if let id = devices[peer.publicKey] {
-                traffic.record(TrafficLedger.Count(peer), of: .key(peer.publicKey), id, at: now)
-            }
-        }
-        for session in login?.sessions ?? [] {
-            if let device = logins.sessions[session.id]?.device {
-                traffic.record(
-                    TrafficLedger.Count(session.moved, session.endpoint), of: .session(session.id), device, at: now,
-                    isThere: true)
-            }
-        }
-        let activity = traffic.drain()
-        guard !activity.isEmpty else { return }
-        do throws(GatewayError) { try await service.record(activity, .gateway) } catch {
-            traffic.requeue(activity)
-            logger.error("cannot store traffic counters, will retry: \(Self.reason(error))")
         }
     }
 }

@@ -43,6 +43,12 @@ struct TrafficLedger: Sendable {
         waiting[device] = activity
     }
 
+    /// Whether a source has sent data from another endpoint than the one that was last recorded.
+    func hasMoved(_ count: Count, _ source: Source) -> Bool {
+        let before = seen[source] ?? Count()
+        return count.endpoint != before.endpoint && count.traffic.received > before.traffic.received
+    }
+
     /// Forgets the counters of a key that is no longer a peer, or of a session that has ended.
     mutating func forget(_ source: Source) { seen[source] = nil }
 
