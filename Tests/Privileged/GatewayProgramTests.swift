@@ -136,6 +136,19 @@
             try scene.stop()
         }
 
+        @Test("A gateway waits for a moment if another process has the lock of its folder, as a killed gateway has")
+        func lockedForAMoment() throws {
+            let scene = try GatewayProgramScene()
+            let holder = try SpawnedProcess(["flock", GatewayProgramScene.directory, "sleep", "1"])
+            defer { holder.kill() }
+            let attempt = ["flock", "--nonblock", GatewayProgramScene.directory, "true"]
+            try eventually("the folder is locked", pollEvery: .milliseconds(2)) {
+                try PrivilegedTests.runAllowingFailure(attempt).status == 1
+            }
+            try scene.run()
+            try scene.stop()
+        }
+
         @Test("A gateway without root loads its rules again after a flush")
         func repairs() throws {
             let scene = try GatewayProgramScene()

@@ -116,8 +116,10 @@ package struct GatewayDirectory: Sendable {
     package var database: String { "\(path)/\(Name.database)" }
 
     /// Locks the folder against other gateways and `restore`, until this value and all copies of it are released.
-    /// - Throws: ``GatewayDirectoryError`` of kind `.inUse` if the folder is locked; it does not wait.
-    package func lock() throws(GatewayDirectoryError) {
+    /// - Parameter limit: The time to wait while another process has the lock. A killed gateway keeps it until the system has
+    ///   ended the process.
+    /// - Throws: ``GatewayDirectoryError`` of kind `.inUse` if the folder is still locked then.
+    package func lock(within limit: Duration = .zero) throws(GatewayDirectoryError) {
         try holder.held.withLock { (held) throws(GatewayDirectoryError) in
             guard held == nil else { return }
             let opened = SystemCall.open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
@@ -125,9 +127,10 @@ package struct GatewayDirectory: Sendable {
                 throw GatewayDirectoryError("cannot open '\(path)': \(SystemError.words(errno))")
             }
             let descriptor = SharedDescriptor(OwnedDescriptor(opened))
-            guard SystemCall.retry({ flock(opened, LOCK_EX | LOCK_NB) }) == 0 else {
-                guard errno == EWOULDBLOCK else {
-                    throw GatewayDirectoryError("cannot lock '\(path)': \(SystemError.words(errno))")
+            let reason = FileLock.acquire(opened, within: limit)
+            guard reason == 0 else {
+                guard reason == EWOULDBLOCK else {
+                    throw GatewayDirectoryError("cannot lock '\(path)': \(SystemError.words(reason))")
                 }
                 throw GatewayDirectoryError(
                     "another gateway uses the folder \(path)", kind: .inUse, fix: "stop it first")

@@ -68,8 +68,8 @@
         private func open() throws(CommandFailure) -> (GatewayDirectory, GatewaySettings) {
             do throws(GatewayDirectoryError) {
                 let folder = try GatewayDirectory(existing: directory)
-                // Lock the folder before anything on the host is changed or undone.
-                try folder.lock()
+                // Lock the folder before anything on the host is changed or undone. Wait for a gateway that was just killed.
+                try folder.lock(within: .seconds(2))
                 return (folder, try Self.withReachableNameServers(try folder.settings()))
             } catch {
                 throw CommandFailure(error)

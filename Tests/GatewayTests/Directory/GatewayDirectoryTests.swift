@@ -114,6 +114,28 @@ import X509
         #expect(GatewayDirectoryError(failure, folder: "/var/lib/gateway", isReadOnly: false).fix.isEmpty)
     }
 
+    @Test("A start waits for the folder's lock while another gateway ends, but no longer than its limit")
+    func waitsForLock() async throws {
+        try await TestFolder.use { folder in
+            let path = "\(folder)/gateway"
+            var held: GatewayDirectory? = try GatewayDirectory.make(
+                path, Self.settings(), backupKey: "\(folder)/backup.pem")
+            let next = try GatewayDirectory(existing: path)
+            let began = ContinuousClock.now
+            let error = #expect(throws: GatewayDirectoryError.self) { try next.lock(within: .milliseconds(50)) }
+            #expect(error?.kind == .inUse && error?.reason == "another gateway uses the folder \(path)")
+            #expect(held != nil && ContinuousClock.now - began >= .milliseconds(50))
+            let (started, starting) = AsyncStream.makeStream(of: Void.self)
+            let waiting = Task.detached {
+                starting.finish()
+                return Result { try next.lock(within: .seconds(60)) }
+            }
+            for await _ in started {}
+            held = nil
+            try await waiting.value.get()
+        }
+    }
+
     @Test("The copies of a killed backup or migration are removed, and kept copies stay")
     func abandonedCopies() async throws {
         try await TestFolder.use { folder in
