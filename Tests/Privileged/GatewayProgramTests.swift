@@ -149,6 +149,21 @@
             try scene.stop()
         }
 
+        @Test("A gateway whose WireGuard port is taken ends with status 1, and leaves the host unchanged")
+        func takenPort() throws {
+            let scene = try GatewayProgramScene()
+            do {
+                let holder = try TestSocket.datagrams(in: scene.network.world.host, at: "0.0.0.0", port: 51_820)
+                let result = try scene.attempt("gateway", "run")
+                #expect(result.status == 1 && result.output.contains("51820"), "\(result)")
+                withExtendedLifetime(holder) {}
+            }
+            try scene.network.world.expectUnchanged(since: scene.before)
+            // The port is free again.
+            try scene.run()
+            try scene.stop()
+        }
+
         @Test("A gateway without root loads its rules again after a flush")
         func repairs() throws {
             let scene = try GatewayProgramScene()
