@@ -73,31 +73,20 @@ package final class ProgramSupervisor {
         (self.program, self.arguments, self.environment) = (program, arguments, environment)
     }
 
-    /// Starts the first server, which waits for its scope.
-    /// - Returns: The pipe for the scope.
-    /// - Throws: The reason if the server cannot be started.
-    package func start() throws(SystemError) -> SharedDescriptor {
-        let pipe = try DescriptorPipe()
-        defer { pipe.reader.close() }
-        server = try makeServer(scope: pipe.reader.number)
-        return pipe.writer
-    }
-
     /// Reports to the other process that no server can be started.
     package static func report(_ error: SystemError) {
         _ = SystemCall.writeAll(reportNumber, Array("\(error.errno)".utf8))
     }
 
-    /// Passes the scope to the other process and to the first server, and keeps a server running until the other process has
+    /// Starts a server, passes the scope to it and to the other process, and keeps a server running until the other process has
     /// ended.
-    /// - Parameter first: The pipe from ``start()``.
-    /// - Throws: The reason if the scope has no text.
-    package func run(_ scope: ProgramScope, _ first: SharedDescriptor) throws(SystemError) {
+    /// - Throws: The reason if the scope has no text or the first server cannot be started.
+    package func run(_ scope: ProgramScope) throws(SystemError) {
         self.scope = try scope.text()
+        server = try makeServer()
         // A process that has ended does not read it, and the loop below notices that.
-        for number in [Self.reportNumber, first.number] { _ = SystemCall.writeAll(number, self.scope) }
+        _ = SystemCall.writeAll(Self.reportNumber, self.scope)
         SystemCall.close(Self.reportNumber)
-        first.close()
         askForBeat()
         while true {
             if server == nil, LaneClock.now() >= due { replace() }
@@ -162,18 +151,17 @@ package final class ProgramSupervisor {
 
     private func replace() {
         do throws(SystemError) {
-            let file = try SystemProgram.memoryFile(scope)
-            server = try makeServer(scope: file.number)
+            server = try makeServer()
             askForBeat()
         } catch {
             delayNext()
         }
     }
 
-    /// - Parameter scope: A descriptor from which the server reads its scope to the end.
-    private func makeServer(scope: Int32) throws(SystemError) -> Server {
+    private func makeServer() throws(SystemError) -> Server {
         let setup = SpawnSetup(.ownSession)
-        setup.pass(scope, as: Self.scopeNumber)
+        let file = try SystemProgram.memoryFile(scope)
+        setup.pass(file.number, as: Self.scopeNumber)
         for number in [1, 2] as [Int32] { setup.openNull(number, forWriting: true) }
         var (ours, theirs): ([SharedDescriptor], [SharedDescriptor]) = ([], [])
         for number in ProgramClient.socketNumbers {
@@ -188,6 +176,7 @@ package final class ProgramSupervisor {
         // Close the copies here. They would keep a server running after the other process has ended.
         defer { for descriptor in ours + theirs + [theirHeart] { descriptor.close() } }
         let process = try setup.start(program, arguments: arguments, environment: environment)
+        withExtendedLifetime(file) {}
         do throws(SystemError) {
             let end = try ChildProcess.descriptor(of: process)
             let failure = unsafe ctunnel_send_descriptors(control, ours.map(\.number), Int32(ours.count))

@@ -7,33 +7,56 @@
     import FoundationEssentials
     import NetworkAddresses
     import TunnelSystem
+    import WireGuardDevice
 
-    /// The parsed options of `culvert up`, for a process of the tunnel that this process starts. The other process has the same
-    /// arguments, but parsing them would take longer than the rest of its start.
+    /// The options of `culvert up`, without the parser, which would take as long as the rest of a process's start: for a process of
+    /// the tunnel, which has the same arguments as this one and gets the parsed options, and for arguments without options.
     struct PassedUp: Codable, Hashable {
         private var tunnel: String
         private var interface: String?
         private var leakPolicy: LeakPolicyName?
         private var localNetwork: Bool?
-        private var allowedNetworks: [IPPrefix]
-        private var memory: String
-        private var aead: String
-        private var noDns: Bool
+        private var allowedNetworks: [IPPrefix] = []
+        private var memory = UpCommand.standardMemory
+        private var aead = TransportAEAD.Choice.standard.rawValue
+        private var noDns = false
         private var ping: String?
         private var connectivityInterval: Double?
         private var maxConnectionAttempts: Int?
         private var pingInterval: Double?
         private var endWhenDead: EndWhenDeadName?
         private var monitor: Bool?
-        private var timeout: Int
-        private var doesNotWait: Bool
-        private var foreground: Bool
-        private var verbose: Bool
-        private var permittedUsers: [String]
+        private var timeout = UpCommand.standardTimeout
+        private var doesNotWait = false
+        private var foreground = false
+        private var verbose = false
+        private var permittedUsers: [String] = []
         private var reportDescriptor: Int32?
         private var runPrograms: String?
-        private var profiles: String
+        private var profiles = ProfileFolder.standard
         private var runtimeDirectory: String?
+
+        /// The options of arguments that have none, only the tunnel and what a process of the tunnel is told. Returns `nil` for
+        /// other arguments.
+        init?(plain arguments: [String]) {
+            guard arguments.count >= 2, arguments[0] == UpCommand.name, !arguments[1].isEmpty,
+                !arguments[1].hasPrefix("-")
+            else { return nil }
+            tunnel = arguments[1]
+            var rest = arguments.dropFirst(2)
+            while let option = rest.popFirst() {
+                switch option {
+                case "--foreground": foreground = true
+                case "--report-descriptor":
+                    reportDescriptor = rest.popFirst().flatMap { Int32($0) }
+                    guard reportDescriptor != nil else { return nil }
+                case "--run-programs":
+                    runPrograms = rest.popFirst()
+                    guard runPrograms != nil else { return nil }
+                default: return nil
+                }
+            }
+        }
 
         init(_ command: UpCommand) {
             (tunnel, interface) = (command.tunnel, command.interface)
@@ -85,12 +108,18 @@
 
         // MARK: - Text
 
-        /// The options as text; empty if they have none, so that the other process parses its arguments.
-        var text: [UInt8] { (try? JSONEncoder().encode(self)).map { Array($0) } ?? [] }
+        /// The options as text. Empty if the other process needs no text, or must parse its arguments, because the options have
+        /// none.
+        var text: [UInt8] {
+            var plain = self
+            (plain.foreground, plain.reportDescriptor, plain.runPrograms) = (false, nil, nil)
+            guard plain != PassedUp(plain: [UpCommand.name, tunnel]) else { return [] }
+            return (try? JSONEncoder().encode(self)).map { Array($0) } ?? []
+        }
 
         /// Decodes a text. Returns `nil` if it is not complete.
         init?(text: [UInt8]) {
-            guard let options = try? JSONDecoder().decode(PassedUp.self, from: Data(text)) else { return nil }
+            guard !text.isEmpty, let options = try? JSONDecoder().decode(PassedUp.self, from: Data(text)) else { return nil }
             self = options
         }
 

@@ -17,8 +17,11 @@
         /// - Returns: the exit status; `nil` for other arguments.
         static func servePrograms(_ arguments: [String]) -> Int32? { TunnelPrograms.serve(arguments) }
 
-        /// The options that another process of the tunnel has parsed and passed, if these are the arguments of such a process.
-        static func passedCommand(_ arguments: [String]) -> UpCommand? { PassedUp(for: arguments)?.command }
+        /// The command without the parser: with the options that another process of the tunnel has parsed and passed, if these are
+        /// the arguments of such a process, or of arguments without options.
+        static func readyCommand(_ arguments: [String]) -> UpCommand? {
+            (PassedUp(for: arguments) ?? PassedUp(plain: arguments))?.command
+        }
 
         static func run(_ command: UpCommand, console: Console) -> Int32 {
             if let place = command.runPrograms { return TunnelPrograms.serve(command, place: place) }
@@ -97,22 +100,21 @@
         // MARK: - The command
 
         private static func launch(_ command: UpCommand, _ console: Console) async -> Int32 {
+            // Starts while this process loads the tunnel. Without a tunnel's process, it ends.
+            let programs = Result { () throws(SystemError) in try TunnelPrograms.start(command, atRoot: true) }
+            defer { try? programs.get().close() }
             do throws(CommandProblem) {
-                // Loads the tunnel here too, so that its mistakes are reported before a process is started.
+                // Loads the tunnel here too, so that its mistakes are reported before its process is started.
                 let tunnel = try await load(command)
                 for warning in tunnel.warnings { console.problem("warning: \(warning)") }
                 // A choice that can fail is checked here, for its own message and exit status.
                 if command.aead == TransportAEAD.Choice.ipsecMB.rawValue { try command.selectAEAD() }
-                let programs: SupervisorChannels
-                do throws(SystemError) {
-                    programs = try TunnelPrograms.start(command, atRoot: true)
-                } catch {
+                let channels: SupervisorChannels
+                do throws(SystemError) { channels = try programs.get() } catch {
                     throw CommandProblem(
                         TunnelError(.hostFailed, "\(error)"), of: tunnel.name, isLogin: tunnel.kind.isLogin)
                 }
-                // Without a tunnel's process, the supervisor ends.
-                defer { programs.close() }
-                try await start(tunnel, command, programs, console)
+                try await start(tunnel, command, channels, console)
                 return ExitStatus.success
             } catch {
                 return error.report(to: console)

@@ -11,7 +11,7 @@
     enum TunnelUp {
         static func servePrograms(_ arguments: [String]) -> Int32? { nil }
 
-        static func passedCommand(_ arguments: [String]) -> UpCommand? { nil }
+        static func readyCommand(_ arguments: [String]) -> UpCommand? { nil }
 
         static func run(_ command: UpCommand, console: Console) -> Int32 {
             console.problem("error: only Linux brings tunnels up from the command line")

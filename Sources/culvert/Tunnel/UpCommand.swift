@@ -11,8 +11,12 @@ import WireGuardTunnel
 
 /// `culvert up`: brings up the tunnel that a file or a profile describes.
 struct UpCommand: ParsableCommand {
+    static let name = "up"
+    /// The values of options that a command line does not have.
+    static let (standardMemory, standardTimeout) = ("client", 30)
+
     static let configuration = CommandConfiguration(
-        commandName: "up",
+        commandName: name,
         abstract: "Bring a tunnel up, from a wg-quick file or a profile: WireGuard's, a gateway's or one with a login.",
         discussion: """
             The argument is a file's path, whose name names the interface (wg0.conf: wg0); else the name of a profile; \
@@ -56,7 +60,7 @@ struct UpCommand: ParsableCommand {
         help: ArgumentHelp(
             "The memory of the data path: extension (8 MiB), client (24 MiB, up to 42 with 20,000 allowed IPs), gateway:PEERS or MIB:PEERS.",
             valueName: "budget"))
-    var memory = "client"
+    var memory = Self.standardMemory
 
     @Option(
         help: ArgumentHelp(
@@ -70,7 +74,7 @@ struct UpCommand: ParsableCommand {
     @OptionGroup(title: "Tunnels without data") var connectivity: ConnectivityArguments
 
     @Option(help: ArgumentHelp("The time limit for the server's answer: 1 to 600 seconds.", valueName: "seconds"))
-    var timeout = 30
+    var timeout = Self.standardTimeout
 
     @Flag(
         name: .customLong("no-wait"),
@@ -119,11 +123,12 @@ struct UpCommand: ParsableCommand {
 }
 
 extension UpCommand {
-    /// Parses a command line of `up` without the descriptions of all other commands, which would delay the start of a tunnel.
+    /// Parses a command line of `up` without the descriptions of all other commands, and one without options without the parser:
+    /// both would delay the start of a tunnel.
     /// - Returns: `nil` for other commands, requests for help, and mistakes.
     static func parsed(from arguments: [String]) -> UpCommand? {
-        guard arguments.first == _commandName else { return nil }
-        return TunnelUp.passedCommand(arguments) ?? (try? parse(Array(arguments.dropFirst())))
+        guard arguments.first == name else { return nil }
+        return TunnelUp.readyCommand(arguments) ?? (try? parse(Array(arguments.dropFirst())))
     }
 
     /// Selects the implementation of ChaCha20-Poly1305 of this process.

@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 #if os(Linux)
+    import ArgumentParser
     import Testing
 
     @testable import culvert
@@ -11,7 +12,7 @@
         @Test(
             "Parsed options of `up` are the same in another process",
             arguments: [
-                [],
+                ["--no-dns"],
                 [
                     "--interface", "wg1", "--leak-policy", "everything", "--no-local-network", "--allow-network",
                     "192.168.7.0/24", "--memory", "extension", "--aead", "boringssl", "--no-dns", "--ping", "10.0.0.1",
@@ -30,7 +31,26 @@
             let text = PassedUp(command).text
             #expect(PassedUp(text: Array(text.dropLast())) == nil && PassedUp(text: []) == nil)
             let other = String(decoding: text, as: UTF8.self).replacing("everything", with: "nothing")
-            #expect(options.isEmpty || PassedUp(text: Array(other.utf8)) == nil, "an unknown policy is not left out")
+            #expect(options.count == 1 || PassedUp(text: Array(other.utf8)) == nil, "an unknown policy is not left out")
+        }
+
+        @Test("Without options, `up` has the parser's values without the parser")
+        func plain() throws {
+            for arguments in [
+                ["wg0"], ["./wg0.conf"], ["up"], ["wg0", "--foreground", "--report-descriptor", "3"],
+                ["wg0", "--run-programs", "root"],
+            ] {
+                let plain = try #require(PassedUp(plain: ["up"] + arguments))
+                #expect("\(plain.command)" == "\(try UpCommand.parse(arguments))")
+                #expect(plain.text.isEmpty, "the other process finds the same values")
+            }
+            for arguments in [
+                ["up"], ["up", "-v"], ["up", ""], ["up", "wg0", "-v"], ["up", "--"], ["down", "wg0"],
+                ["up", "wg0", "--report-descriptor"], ["up", "wg0", "--report-descriptor", "x"],
+                ["up", "wg0", "--run-programs"],
+            ] {
+                #expect(PassedUp(plain: arguments) == nil, "\(arguments)")
+            }
         }
     }
 #endif

@@ -12,8 +12,8 @@
     /// The processes that start programs for a tunnel's process: nft and resolvconf, the file's commands, requests to a gateway.
     ///
     /// The first process reads the file or profile itself, before any data arrives from a network. Then it only keeps
-    /// the second process running, which starts programs, but only those that the first process named. The second process
-    /// starts while the first one reads the file. `culvert up` starts the first process together with the tunnel's process.
+    /// the second process running, which starts programs, but only those that the first process named. `culvert up` starts the
+    /// first process before it reads the file itself; the second process starts together with the tunnel's process.
     enum TunnelPrograms {
         /// Starts the first process. Call this before privileges are dropped.
         /// - Parameter atRoot: whether it works in the root folder, for a tunnel's process in the background.
@@ -66,8 +66,7 @@
                 let supervisor = ProgramSupervisor(
                     program: SpawnPlatform.ownProgram, arguments: ["culvert", "up", command.tunnel] + serverArguments,
                     environment: environment)
-                let server = try supervisor.start()
-                try supervisor.run(scope(load(command), command), server)
+                try supervisor.run(scope(load(command), command))
                 return ExitStatus.success
             } catch {
                 ProgramSupervisor.report(error)
