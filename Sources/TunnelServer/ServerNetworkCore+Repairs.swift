@@ -122,12 +122,12 @@ extension ServerNetworkCore {
         _ running: Running, _ undone: [String], _ origin: String
     ) throws(LinuxNetworkError) -> Bool {
         running.clients.invalidateFirewall()
+        unrecordedRepair = (undone, origin)
         do throws(LinuxNetworkError) { try applyClients(running) } catch {
             // If only the routes failed, the firewall is loaded.
             guard running.clients.isFirewallKnown else { throw error }
         }
         hasChangedClients = false
-        recordRepair(undone, origin)
         return true
     }
 

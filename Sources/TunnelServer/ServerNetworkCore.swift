@@ -22,6 +22,8 @@ final class ServerNetworkCore {
     /// The losses of the firewall, which determine when forwarding resumes.
     var losses = LossBackoff()
     var repairs = NetworkRepairs()
+    /// What another process has undone of the firewall, and that process, until the firewall is in effect again. An attempt may fail.
+    var unrecordedRepair: (undone: [String], origin: String)?
     /// The parts of the network that are not in effect.
     private(set) var problems = NetworkProblems()
     /// The clients that are excluded, since the kernel or another client's network refuses them.
@@ -189,7 +191,7 @@ final class ServerNetworkCore {
         for device in [running.device] + running.further { device.close() }
         stop(running.ledger)
         ends = ConnectionEnds()
-        (isHeld, areLinksDown, losses) = (false, false, LossBackoff())
+        (isHeld, areLinksDown, losses, unrecordedRepair) = (false, false, LossBackoff(), nil)
         (firewallProblem, unknownSince, clientProblem, routingProblems) = (nil, nil, nil, [])
         (problems, exclusions, warnings) = (NetworkProblems(), NetworkProblems(), [])
     }
@@ -321,7 +323,10 @@ final class ServerNetworkCore {
         if retriesExclusions || !hasExclusions { nextExclusions = now + Self.exclusionInterval }
         // Without the table, a change fails only after several runs of nft.
         let isLost = clients.isFirewallKnown && holdIfRulesAreMissing(running)
-        if isLost { clients.invalidateFirewall() }
+        if isLost {
+            clients.invalidateFirewall()
+            unrecordedRepair = unrecordedRepair ?? (["firewall table \(running.firewall.tableName)"], "")
+        }
         let wasKnown = clients.isFirewallKnown
         if areLinksDown { clients.invalidateRoutes() }
         do throws(LinuxNetworkError) {
@@ -329,7 +334,8 @@ final class ServerNetworkCore {
                 () throws(LinuxNetworkError) in
                 // A change of single clients does not show that the other rules are in effect.
                 if !wasKnown { (firewallProblem, unknownSince) = (nil, nil) }
-                if isLost { recordRepair(["firewall table \(running.firewall.tableName)"], "") }
+                if let (undone, origin) = unrecordedRepair { recordRepair(undone, origin) }
+                unrecordedRepair = nil
                 return try resumeForwarding(running)
             }
             clientProblem = nil

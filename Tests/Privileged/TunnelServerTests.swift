@@ -211,6 +211,7 @@
             for address in others { #expect(try !scene.pings(address, from: scene.neighbour), "\(address)") }
             try run(["umount", nft])
             try eventually("packets are forwarded again") { !network.isHeld }
+            #expect(network.repairs.count > 0, "the repair counts although its first attempts failed")
             #expect(try scene.pings("203.0.113.7", patience: 9))
             #expect(try scene.pings("2001:db8:7::7", patience: 9))
             #expect(try scene.connects(to: "192.168.77.1", port: 53) == .refused)
