@@ -337,6 +337,31 @@
                 try scene.expectUnchanged()
             }
 
+            @Test(
+                "The table against spoofed packets is loaded and restored without nft",
+                .enabled(if: Privileged.isSandbox, "needs scripts/sandbox"))
+            func spoofingWithoutNFT() throws {
+                let scene = try CulvertUpScene()
+                let file = try scene.writeFile(allowedIPs: "0.0.0.0/0")
+                let nft = try ReplacedProgram("nft", .failsAt(1...1_000_000, takesEffect: false))
+                defer { try? nft.putBack() }
+                let table = "culvert_\(scene.name)"
+                func listing() throws -> String {
+                    try scene.world.host.run(nft.original, "list", "ruleset").output
+                }
+                try scene.succeed("up", file)
+                let loaded = try listing()
+                #expect(loaded.contains("table inet \(table)") && loaded.contains("fib saddr type != local drop"))
+                try scene.world.host.run(nft.original, "flush chain inet \(table) arriving")
+                try eventually("the rules are restored", within: .seconds(10)) { try listing() == loaded }
+                try eventually("all is in effect", within: .seconds(10)) { try scene.problems().isEmpty }
+                #expect(nft.calls == 0)
+                try scene.ping()
+                try nft.putBack()
+                try scene.succeed("down", scene.name)
+                try scene.expectUnchanged()
+            }
+
             @Test("`down` succeeds without nft if the firewall was deleted")
             func nothingToRemove() throws {
                 let scene = try CulvertUpScene()

@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 #if os(Linux)
+    import NetworkAddresses
     import Testing
 
     @testable import PacketTunnelLinux
@@ -9,89 +10,112 @@
     extension LinuxHostTests {
         @Suite("A firewall table in the kernel", .timeLimit(.minutes(1)))
         struct FirewallTests {
-            private static let table = FirewallTable(
-                name: LeakGuard.tableName(LinuxHostWorld.tunnel),
-                body: """
-                      chain own {
-                        type filter hook output priority filter; policy accept;
-                        ip daddr 198.51.100.1 drop
-                        ip daddr 198.51.100.2 drop
-                      }
-
-                    """)
-            private static let change = Change.firewall(table)
+            private static let name = LeakGuard.tableName(LinuxHostWorld.tunnel)
+            /// The same table, which nft loads, and as messages.
+            private static let tables: [FirewallTable] = {
+                let rules = [UInt32(0xc633_6401), 0xc633_6402].map { address -> [FirewallChain.Statement] in
+                    [.destination(.v4(address)), .drop]
+                }
+                let chains = [FirewallChain(name: "own", hook: .postrouting, priority: .mangle, rules: rules)]
+                let messages = FirewallTable(name: name, chains: chains)
+                return [FirewallTable(name: name, body: messages.body), messages]
+            }()
 
             private func listing(_ world: LinuxHostWorld) throws -> String {
-                try world.host.run("nft", "list", "table", "inet", Self.table.name).output
+                try world.host.run("nft", "list", "table", "inet", Self.name).output
             }
 
-            @Test("A loaded table is in effect until a rule is lost", arguments: [true, false])
-            func inEffect(_ exists: Bool) throws {
+            @Test("nft lists a table that was loaded by messages like one that it loads itself")
+            func equal() throws {
+                let world = try LinuxHostWorld()
+                try world.host.perform {
+                    let addresses = try ["10.9.0.2/24", "fd09::2/64"].map { try InterfaceAddress($0) }
+                    let guardian = LeakGuard(
+                        name: "a_name_of_15_b", policy: .routeBased, mark: 51_820,
+                        settings: TunnelSettings(
+                            remoteAddress: "192.0.2.1", addresses: addresses, includedRoutes: [.allIPv4]),
+                        routesByMark: true)
+                    let table = try #require(guardian.table)
+                    func listed() throws -> String {
+                        try world.host.run("nft", "list", "table", "inet", table.name).output
+                    }
+                    try SystemProgram.required("nft").check(table.options, input: table.script)
+                    let wanted = try listed()
+                    try LinuxNetwork().make(.firewall(table), .nothing)
+                    #expect(try listed() == wanted)
+                    #expect(wanted.contains("fd09::2") && wanted.contains("ct mark set 0x0000ca6c"))
+                }
+            }
+
+            @Test("A loaded table is in effect until a rule is lost", arguments: tables, [true, false])
+            func inEffect(_ table: FirewallTable, _ exists: Bool) throws {
+                let change = Change.firewall(table)
                 let world = try LinuxHostWorld()
                 // Loading replaces a table that another process has made.
                 if exists {
-                    try world.host.run("nft", "add table inet \(Self.table.name)")
-                    try world.host.run("nft", "add chain inet \(Self.table.name) theirs")
+                    try world.host.run("nft", "add table inet \(Self.name)")
+                    try world.host.run("nft", "add chain inet \(Self.name) theirs")
                 }
                 try world.host.perform {
                     let network = try LinuxNetwork()
-                    try network.make(Self.change, .nothing)
-                    for _ in 0..<2 { #expect(try network.missing(of: [Self.change]).isEmpty) }
-                    #expect(try !network.lacksRules(Self.table.name))
+                    try network.make(change, .nothing)
+                    for _ in 0..<2 { #expect(try network.missing(of: [change]).isEmpty) }
+                    #expect(try !network.lacksRules(Self.name))
                     #expect(try !listing(world).contains("theirs"))
-                    try world.host.run("nft", "flush chain inet \(Self.table.name) own")
-                    #expect(try network.lacksRules(Self.table.name))
-                    #expect(try network.missing(of: [Self.change]) == [Self.change])
+                    try world.host.run("nft", "flush chain inet \(Self.name) own")
+                    #expect(try network.lacksRules(Self.name))
+                    #expect(try network.missing(of: [change]) == [change])
                 }
             }
 
-            @Test("A rule that was replaced before the first comparison is a change")
-            func replacedEarly() throws {
+            @Test("A rule that was replaced before the first comparison is a change", arguments: tables)
+            func replacedEarly(_ table: FirewallTable) throws {
+                let change = Change.firewall(table)
                 let world = try LinuxHostWorld()
                 try world.host.perform {
                     let network = try LinuxNetwork()
-                    try network.make(Self.change, .nothing)
-                    let rule = "add rule inet \(Self.table.name) own ip daddr 198.51.100.3 drop"
-                    try world.host.run("nft", "flush chain inet \(Self.table.name) own; \(rule); \(rule)")
-                    #expect(try !network.lacksRules(Self.table.name), "the number of rules is the same")
-                    #expect(try network.missing(of: [Self.change]) == [Self.change])
-                    try network.make(Self.change, .nothing)
-                    #expect(try network.missing(of: [Self.change]).isEmpty)
+                    try network.make(change, .nothing)
+                    let rule = "add rule inet \(Self.name) own ip daddr 198.51.100.3 drop"
+                    try world.host.run("nft", "flush chain inet \(Self.name) own; \(rule); \(rule)")
+                    #expect(try !network.lacksRules(Self.name), "the number of rules is the same")
+                    #expect(try network.missing(of: [change]) == [change])
+                    try network.make(change, .nothing)
+                    #expect(try network.missing(of: [change]).isEmpty)
                     #expect(try !listing(world).contains("198.51.100.3"))
                 }
             }
 
-            @Test("A table that another process replaces by one with as many rules counts as lost")
-            func replacedTable() throws {
+            @Test("A table that another process replaces by one with as many rules counts as lost", arguments: tables)
+            func replacedTable(_ table: FirewallTable) throws {
+                let change = Change.firewall(table)
                 let world = try LinuxHostWorld()
                 try world.host.perform {
                     let network = try LinuxNetwork()
-                    try network.make(Self.change, .nothing)
+                    try network.make(change, .nothing)
                     let listing = try listing(world)
-                    try world.host.run("nft", "delete table inet \(Self.table.name); \(listing)")
-                    #expect(try network.lacksRules(Self.table.name))
-                    try network.make(Self.change, .nothing)
-                    #expect(try !network.lacksRules(Self.table.name))
+                    try world.host.run("nft", "delete table inet \(Self.name); \(listing)")
+                    #expect(try network.lacksRules(Self.name))
+                    try network.make(change, .nothing)
+                    #expect(try !network.lacksRules(Self.name))
                 }
             }
 
             @Test(
                 "A table that was changed in place before the first comparison counts as changed",
-                arguments: [
-                    "add table inet \(table.name) { flags dormant; }",
-                    "add chain inet \(table.name) own { policy drop; }",
-                ])
-            func changedInPlace(_ command: String) throws {
+                arguments: tables,
+                ["add table inet \(name) { flags dormant; }", "add chain inet \(name) own { policy drop; }"])
+            func changedInPlace(_ table: FirewallTable, _ command: String) throws {
+                let change = Change.firewall(table)
                 let world = try LinuxHostWorld()
                 try world.host.perform {
                     let network = try LinuxNetwork()
-                    try network.make(Self.change, .nothing)
+                    try network.make(change, .nothing)
                     try world.host.run("nft", command)
                     // The number of rules is the same, but a dormant table has no effect.
-                    #expect(try network.lacksRules(Self.table.name) == command.contains("dormant"))
-                    #expect(try network.missing(of: [Self.change]) == [Self.change])
-                    try network.make(Self.change, .nothing)
-                    for _ in 0..<2 { #expect(try network.missing(of: [Self.change]).isEmpty) }
+                    #expect(try network.lacksRules(Self.name) == command.contains("dormant"))
+                    #expect(try network.missing(of: [change]) == [change])
+                    try network.make(change, .nothing)
+                    for _ in 0..<2 { #expect(try network.missing(of: [change]).isEmpty) }
                     let listing = try listing(world)
                     #expect(!listing.contains("dormant") && !listing.contains("policy drop"))
                 }

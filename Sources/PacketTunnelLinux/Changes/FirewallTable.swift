@@ -20,11 +20,18 @@ package struct FirewallTable: Hashable, Sendable {
     /// The contents of the table.
     package var body: String
     package var form: Form
+    /// The chains, if these are all contents of the table: it has no sets.
+    private(set) var chains: [FirewallChain]?
 
     package init(name: String, body: String, form: Form = .statements) {
         self.name = name
         self.body = body
         self.form = form
+    }
+
+    init(name: String, chains: [FirewallChain]) {
+        self.init(name: name, body: chains.map(\.text).joined())
+        self.chains = chains
     }
 
     /// Whether a listing has as many rules and hooks as the table. nft prints each of them on a separate line.
@@ -42,21 +49,6 @@ package struct FirewallTable: Hashable, Sendable {
             case .json: ["\"rule\":", "\"policy\":"].map { body.split(separator: $0).count - 1 }.reduce(0, +)
             }
         return !listing.isEmpty && count(listing) >= wanted
-    }
-
-    /// The number of rules, if the table consists of chains of rules only; `nil` if it has sets or another form. The kernel's
-    /// list of rules then shows whether the table is complete.
-    var ruleCount: Int? {
-        guard form == .statements else { return nil }
-        var count = 0
-        for line in body.split(separator: "\n").map({ $0.drop { $0.isWhitespace } }) where !line.isEmpty {
-            if line.hasSuffix("{") {
-                guard line.hasPrefix("chain ") else { return nil }
-            } else if line != "}", !line.hasPrefix("type ") {
-                count += 1
-            }
-        }
-        return count
     }
 
     /// The nft script, which replaces a table of that name in one transaction.

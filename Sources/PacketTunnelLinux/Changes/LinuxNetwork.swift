@@ -13,8 +13,8 @@ package final class LinuxNetwork: NetworkSystem {
     let resolver: ResolverControl
     /// The listing of each table by nft, read immediately after the table was loaded.
     private var listings: [String: Listing] = [:]
-    /// The loaded tables that nft has not listed yet. The first comparison lists them.
-    private var unlisted: [String: Unlisted] = [:]
+    /// The state in the kernel of each loaded table that consists of chains, which nft need not list.
+    private var loadedChains: [String: LoadedChains] = [:]
 
     /// The state of each table immediately after it was loaded.
     private var loaded: [String: Loaded] = [:]
@@ -41,7 +41,7 @@ package final class LinuxNetwork: NetworkSystem {
         var text: [UInt8]
     }
 
-    private struct Unlisted {
+    private struct LoadedChains: Hashable {
         /// The loaded text.
         var body: String
         /// The handles of its rules, and its frame, immediately after the table was loaded.
@@ -169,18 +169,19 @@ package final class LinuxNetwork: NetworkSystem {
         // The new table may have fewer rules than the present one. While nft runs, a table with at least one rule
         // counts as present.
         if let former = loaded[table.name] { loaded[table.name] = Loaded(ruleCount: min(former.ruleCount, 1)) }
-        try runScript(of: table)
-        (listings[table.name], unlisted[table.name]) = (nil, nil)
+        try replace(table)
+        (listings[table.name], loadedChains[table.name]) = (nil, nil)
         let lost = LinuxNetworkError(.netlink(operation: "keep the firewall table \(table.name)"), errno: EBUSY)
         if let socket = try firewallSocket() {
             guard let identity = try socket.identity(of: table.name), let handles = try socket.handles(of: table.name),
                 identity.handle == handles.table
             else { throw lost }
             loaded[table.name] = Loaded(identity: identity, ruleCount: handles.rules.count)
-            // The kernel shows that the table is complete, so the start need not wait for nft to list it.
-            if let count = table.ruleCount, handles.rules.count >= count {
-                guard let frame = try socket.frame(of: table.name) else { throw lost }
-                unlisted[table.name] = Unlisted(body: table.body, handles: handles, frame: frame)
+            if let chains = table.chains {
+                guard handles.rules.count == chains.reduce(0, { $0 + $1.rules.count }),
+                    let present = try inKernel(table, handles)
+                else { throw lost }
+                loadedChains[table.name] = present
                 return
             }
         }
@@ -192,9 +193,15 @@ package final class LinuxNetwork: NetworkSystem {
         listings[table.name] = Listing(body: table.body, text: Self.fixed(text, table.form))
     }
 
-    private func runScript(of table: FirewallTable) throws(LinuxNetworkError) {
+    /// Loads a table in place of one of that name.
+    private func replace(_ table: FirewallTable) throws(LinuxNetworkError) {
+        let socket = try firewallSocket()
+        if let chains = table.chains, let socket {
+            // nft names the refused part, or replaces a table that another process has just created.
+            do throws(LinuxNetworkError) { return try socket.load(table.name, chains) } catch {}
+        }
         let nft = try SystemProgram.required("nft")
-        if try firewallSocket()?.tables().contains(table.name) == false {
+        if try socket?.tables().contains(table.name) == false {
             let outcome = try nft.run(table.options, input: table.firstScript, meanwhile: whileWaiting)
             // If it fails because another process has just created the table, the next run replaces that table. Otherwise
             // the next run reports the error.
@@ -203,17 +210,12 @@ package final class LinuxNetwork: NetworkSystem {
         try nft.check(table.options, input: table.script, meanwhile: whileWaiting)
     }
 
-    /// Lists a table that nft has not listed since it was loaded. Later comparisons use this listing.
-    /// - Returns: Whether it is still the table that was loaded.
-    private func listFirst(_ table: FirewallTable, _ loaded: Unlisted) throws(LinuxNetworkError) -> Bool {
-        let text = try listing(table.name, table.form)
-        let socket = try firewallSocket()
-        guard try socket?.handles(of: table.name) == loaded.handles, try socket?.frame(of: table.name) == loaded.frame,
-            table.isWhole(in: text)
-        else { return false }
-        unlisted[table.name] = nil
-        listings[table.name] = Listing(body: loaded.body, text: Self.fixed(text, table.form))
-        return true
+    /// Returns the state of a table of chains; `nil` if it does not exist.
+    private func inKernel(
+        _ table: FirewallTable, _ handles: FirewallSocket.Handles?
+    ) throws(LinuxNetworkError) -> LoadedChains? {
+        guard let handles, let frame = try firewallSocket()?.frame(of: table.name) else { return nil }
+        return LoadedChains(body: table.body, handles: handles, frame: frame)
     }
 
     package func undo(_ change: Change, _ previous: PreviousState) throws(LinuxNetworkError) {
@@ -247,7 +249,7 @@ package final class LinuxNetwork: NetworkSystem {
         case (.firewall(let table), _):
             // This does not use nft, which may have been removed or may hang.
             try firewallSocket()?.delete(table.name)
-            (listings[table.name], unlisted[table.name], loaded[table.name]) = (nil, nil, nil)
+            (listings[table.name], loadedChains[table.name], loaded[table.name]) = (nil, nil, nil)
         case (.resolver, .resolver(let record)):
             try askResolver { (resolver) throws(LinuxNetworkError) in try resolver.clear(record) }
         case (.setting, _), (.resolver, _): break
@@ -275,7 +277,7 @@ package final class LinuxNetwork: NetworkSystem {
             return nil
         }
         let table = FirewallTable(name: name, body: String(listing[listing.index(after: start)..<end]))
-        (listings[name], unlisted[name]) = (Listing(body: table.body, text: Array(listing.utf8)), nil)
+        (listings[name], loadedChains[name]) = (Listing(body: table.body, text: Array(listing.utf8)), nil)
         loaded[name] = (try? firewallSocket()?.handles(of: name)).map { Loaded(ruleCount: $0.rules.count) }
         return table
     }
@@ -320,9 +322,8 @@ package final class LinuxNetwork: NetworkSystem {
     }
 
     private func isLoaded(_ table: FirewallTable) throws(LinuxNetworkError) -> Bool {
-        if let unlisted = unlisted[table.name] {
-            guard unlisted.body == table.body else { return false }
-            return try listFirst(table, unlisted)
+        if let chains = loadedChains[table.name] {
+            return try inKernel(table, firewallSocket()?.handles(of: table.name)) == chains
         }
         // The elements of maps change without loading the table again.
         guard let listed = listings[table.name], table.form == .json || listed.body == table.body else { return false }

@@ -65,10 +65,10 @@ package struct LeakGuard: Hashable, Sendable {
     package var table: FirewallTable? {
         let holdsBack = policy.holdsBeforeSettings || (!policy.leavesDecisionToRoutes && settings != nil)
         guard holdsBack || routesByMark else { return nil }
-        var body = ""
-        if holdsBack { body += leakChains }
-        if routesByMark { body += spoofingChains }
-        return FirewallTable(name: Self.tableName(name), body: body)
+        let chains = routesByMark ? spoofingChains : []
+        let name = Self.tableName(name)
+        guard holdsBack else { return FirewallTable(name: name, chains: chains) }
+        return FirewallTable(name: name, body: leakChains + chains.map(\.text).joined())
     }
 
     // MARK: - Leaks
@@ -86,20 +86,20 @@ package struct LeakGuard: Hashable, Sendable {
             text += Self.set("tunnelled4", tunnelled, isIPv6: false)
             text += Self.set("tunnelled6", tunnelled, isIPv6: true)
         }
-        text += Self.chain("own", own) + Self.chain("beside", beside(local))
+        text += FirewallChain.text("own", own) + FirewallChain.text("beside", beside(local))
         let judged = ["jump own", "jump beside"]
         // The chain runs before other address translation of outgoing packets, and after all routing.
-        text += Self.chain(
+        text += FirewallChain.text(
             "output",
             ["type filter hook output priority filter; policy accept;"] + judged
                 + refused.map { "\($0)counter reject with icmpx admin-prohibited" })
         // The exceptions for the host's own packets do not apply to forwarded packets.
-        text += Self.chain(
+        text += FirewallChain.text(
             "forwarding",
             [
                 "type filter hook forward priority filter; policy accept;", "oifname \"\(name)\" accept", "jump beside",
             ] + refused.map { "\($0)counter drop" })
-        text += Self.chain(
+        text += FirewallChain.text(
             "leaving",
             ["type filter hook postrouting priority filter; policy accept;"] + judged
                 + refused.map { "\($0)counter drop" })
@@ -163,31 +163,22 @@ package struct LeakGuard: Hashable, Sendable {
 
     /// The chains against spoofing, as in wg-quick(8). Packets to the tunnel's addresses must arrive through the
     /// tunnel. Answers to the tunnel's own packets get its mark, so that the kernel accepts their source.
-    private var spoofingChains: String {
-        let drops = (settings?.addresses ?? []).map { address in
-            "iifname != \"\(name)\" \(address.isIPv6 ? "ip6" : "ip") daddr \(address.address) "
-                + "fib saddr type != local drop"
+    private var spoofingChains: [FirewallChain] {
+        let drops = (settings?.addresses ?? []).map { address -> [FirewallChain.Statement] in
+            [.doesNotArrive(at: name), .destination(address.address), .sourceIsNotOfHost, .drop]
         }
-        return Self.chain("arriving", ["type filter hook prerouting priority raw; policy accept;"] + drops)
-            + Self.chain(
-                "answers",
-                [
-                    "type filter hook prerouting priority mangle; policy accept;",
-                    "meta l4proto udp ct mark \(mark) meta mark set \(mark)",
-                ])
-            + Self.chain(
-                "questions",
-                [
-                    "type filter hook postrouting priority mangle; policy accept;",
-                    "meta l4proto udp meta mark \(mark) ct mark set \(mark)",
-                ])
+        return [
+            FirewallChain(name: "arriving", hook: .prerouting, priority: .raw, rules: drops),
+            FirewallChain(
+                name: "answers", hook: .prerouting, priority: .mangle,
+                rules: [[.isUDP, .connectionHasMark(mark), .setMark(mark)]]),
+            FirewallChain(
+                name: "questions", hook: .postrouting, priority: .mangle,
+                rules: [[.isUDP, .hasMark(mark), .setConnectionMark(mark)]]),
+        ]
     }
 
     // MARK: - Text
-
-    private static func chain(_ name: String, _ lines: [String]) -> String {
-        "  chain \(name) {\n" + lines.map { "    \($0)\n" }.joined() + "  }\n"
-    }
 
     /// Returns a set of the prefixes of one family, or an empty text if there are none.
     private static func set(_ name: String, _ prefixes: [IPPrefix], isIPv6: Bool) -> String {

@@ -167,12 +167,19 @@ final class FirewallSocket {
         }
     }
 
+    /// Loads a table of the family `inet`, in place of one of that name, in one transaction.
+    ///
+    /// A transaction that deletes a table, even an empty one, waits until no processor uses the table.
+    func load(_ table: String, _ chains: [FirewallChain]) throws(LinuxNetworkError) {
+        let new = Message.request(Message.newTable, Netlink.create | Netlink.exclusive, table: table)
+        let delete = try tables().contains(table) ? [Message.request(Message.deleteTable, table: table)] : []
+        try commit(delete + [new] + chains.flatMap { $0.requests(table: table) }, "load the firewall table \(table)")
+    }
+
     /// Deletes a table of the family `inet` with its contents, if it exists.
     func delete(_ table: String) throws(LinuxNetworkError) {
-        var request = NetlinkRequest(type: Message.deleteTable, body: Self.header)
-        request.append(Self.nameAttribute, table)
         do throws(LinuxNetworkError) {
-            try commit([request], "delete the firewall table \(table)")
+            try commit([Message.request(Message.deleteTable, table: table)], "delete the firewall table \(table)")
         } catch {
             guard error.errno != ENOENT, !Self.unsupported.contains(error.errno) else { return }
             throw error
