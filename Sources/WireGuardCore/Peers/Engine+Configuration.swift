@@ -100,7 +100,7 @@ extension Engine {
             slot = Int32(peers.count)
             peers.append(nil)
         }
-        directory.insert(slot, hash: key.directoryHash)
+        slots.insert(slot, hash: key.tableHash)
         peers[Int(slot)] = Peer(publicKey: key, slot: slot)
         return slot
     }
@@ -108,7 +108,7 @@ extension Engine {
     /// Removes a peer with its sessions and allowed IPs, if it exists.
     public mutating func removePeer(_ key: PublicKey) {
         guard let slot = slot(of: key), let peer = peer(at: slot) else { return }
-        directory.remove(slot, hash: key.directoryHash)
+        slots.remove(hash: key.tableHash) { $0 == slot }
         reset(peer)
         allowedIPs.removeAll(of: slot)
         peers[Int(slot)] = nil

@@ -12,9 +12,9 @@ extension Engine {
     /// Applies some of an update, so that the engine's owner does not block other threads for the time that all of it
     /// needs. The owner must prevent other changes of the configuration until the update is complete.
     ///
-    /// A small update is complete after one call, unless it sends many handshakes; see ``UpdateProgress``. Between the
-    /// calls for a larger one, an address has the peer that it had before or the one that it gets, except in the last of
-    /// these cases:
+    /// A small update is complete after one call, unless it sends many handshakes (see ``UpdateProgress``), or a large table
+    /// of allowed IPs grows. Between the calls for a larger one, an address has the peer that it had before or the one that
+    /// it gets, except in the last of these cases:
     ///
     /// - Each peer has its old or its new settings. An exception is the peer in progress: some of its added allowed IPs
     ///   may still be missing, or, if the update removes the peer, some of its allowed IPs are already removed.
@@ -33,6 +33,7 @@ extension Engine {
         _ update: UAPIDeviceUpdate, _ progress: inout UpdateProgress, work: Int, at now: Instant, wall: WallTime
     ) -> Bool {
         var work = work
+        defer { progress.retired += allowedIPs.takeRetired() }
         if !progress.isPrepared {
             // A replacement also visits the slots of the peers that it adds.
             if let all = self.work(of: update, atMost: progress.mostWhole) {
@@ -49,7 +50,8 @@ extension Engine {
             }
         }
         guard progress.peer == update.peers.count else { return true }
-        return update.replacePeers && finishReplacement(by: update, &progress.replacement, &work)
+        if update.replacePeers, finishReplacement(by: update, &progress.replacement, &work) { return true }
+        return work > 0 ? allowedIPs.continueGrowth(changes: work) : allowedIPs.isGrowing
     }
 
     /// Sets the key, which is the first change.

@@ -21,7 +21,8 @@ public struct Engine: ~Copyable, @unchecked Sendable {
     var identity: Identity?
     var peers: ContiguousArray<Peer?> = []
     var freeSlots: [Int32] = []
-    var directory = PeerDirectory()
+    /// The slots of the peers, by the hashes of their keys.
+    var slots = SteppedTable<Int32>()
     var allowedIPs = AllowedIPs()
     var indices = IndexTable<Int32>()
     var timers = DeadlineQueue()
@@ -76,7 +77,7 @@ public struct Engine: ~Copyable, @unchecked Sendable {
     }
 
     /// The number of peers.
-    public var peerCount: Int { directory.count }
+    public var peerCount: Int { slots.count }
 
     /// The numbers of items that wait inside the engine: packets for a session, and handshake messages to send.
     package var queueDepths: (packets: Int, messages: Int) { (stagedPackets, outbox.count) }
@@ -95,7 +96,7 @@ public struct Engine: ~Copyable, @unchecked Sendable {
 
     /// The slot of a peer; `nil` if there is no such peer.
     func slot(of key: PublicKey) -> Int32? {
-        directory.slot(hash: key.directoryHash) { peers[Int($0)]?.publicKey == key }
+        slots.value(hash: key.tableHash) { peers[Int($0)]?.publicKey == key }
     }
 
     func peer(_ key: PublicKey) -> Peer? { slot(of: key).flatMap { peers[Int($0)] } }

@@ -30,6 +30,8 @@ package struct UpdateProgress: ~Copyable {
     var change = 0
     /// The state of an update that replaces the peers.
     var replacement = Replacement()
+    /// The memory that the growth of the engine's table of allowed IPs has made unused.
+    var retired: [RetiredBlock] = []
 
     /// The beginning of any update.
     package init(mostWhole: Int = 1_000) {
@@ -44,11 +46,12 @@ package struct UpdateProgress: ~Copyable {
     }
 
     /// Builds the table of allowed IPs of an update that replaces the peers, if the engine has applied all its other
-    /// settings.
+    /// settings. Releases memory that the engine no longer uses.
     ///
-    /// The owner calls this between the pieces without the engine's lock, because the table of many peers takes long. If
-    /// it does not, the next piece builds the table.
+    /// The owner calls this between the pieces without the engine's lock, because both take long for many peers. If it does
+    /// not, the next piece builds the table.
     package mutating func buildTable(of update: UAPIDeviceUpdate) {
+        retired = []
         guard replacement.awaitsTable else { return }
         replacement.buildTable(of: update)
     }
@@ -117,5 +120,6 @@ struct Replacement: ~Copyable {
                 }
             }
         }
+        while allowedIPs.continueGrowth(changes: .max) {}
     }
 }

@@ -11,11 +11,19 @@ package import NetworkAddresses
 ///
 /// A lookup neither allocates memory nor counts references. No other thread may read the table while it is changed.
 package struct AllowedIPs: ~Copyable, Sendable {
-    private var v4 = AllowedIPsTrie<UInt32>()
-    private var v6 = AllowedIPsTrie<UInt128>()
+    private var v4: AllowedIPsTrie<UInt32>
+    private var v6: AllowedIPsTrie<UInt128>
 
     /// An empty table.
-    package init() {}
+    package init() {
+        self.init(mostAtOnce: AllowedIPsTrie<UInt32>.standardMostAtOnce)
+    }
+
+    /// An empty table that grows in steps from this number of nodes or slots on.
+    init(mostAtOnce: Int) {
+        v4 = AllowedIPsTrie(mostAtOnce: mostAtOnce)
+        v6 = AllowedIPsTrie(mostAtOnce: mostAtOnce)
+    }
 
     // MARK: - Change
 
@@ -52,6 +60,26 @@ package struct AllowedIPs: ~Copyable, Sendable {
     package mutating func removeAll(of peer: Int32, atMost most: Int = .max) -> Int {
         let removed = v4.removeAll(of: peer, atMost: most)
         return removed + v6.removeAll(of: peer, atMost: most - removed)
+    }
+
+    /// Prepares the table for its present number of prefixes, as a number of changes would do. The table works without it,
+    /// but lookups may take longer until enough changes were made.
+    /// - Returns: Whether something is left to prepare.
+    package mutating func continueGrowth(changes: Int) -> Bool {
+        v4.continueGrowth(changes: changes)
+        v6.continueGrowth(changes: changes)
+        return isGrowing
+    }
+
+    /// Whether ``continueGrowth(changes:)`` has something left to prepare.
+    package var isGrowing: Bool { v4.isGrowing || v6.isGrowing }
+
+    /// Returns the large blocks of memory that growth has made unused. The owner can release them when no other thread
+    /// waits for the table.
+    package mutating func takeRetired() -> [RetiredBlock] {
+        guard !v4.retired.isEmpty || !v6.retired.isEmpty else { return [] }
+        defer { (v4.retired, v6.retired) = ([], []) }
+        return v4.retired + v6.retired
     }
 
     // MARK: - Lookup

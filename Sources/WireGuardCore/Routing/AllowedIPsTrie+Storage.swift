@@ -1,54 +1,96 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+/// Memory that is released with this object.
+@safe
+package final class RetiredBlock: @unchecked Sendable {
+    private let block: UnsafeMutableRawPointer
+
+    init(_ block: UnsafeMutableRawPointer) { unsafe self.block = block }
+
+    deinit { unsafe block.deallocate() }
+}
+
 extension AllowedIPsTrie {
     /// The memory of this trie, in bytes.
     var byteCount: Int {
-        capacity * MemoryLayout<Node>.stride + (1 << directoryBits) * MemoryLayout<Slot>.stride
-            + peers.capacity * MemoryLayout<PeerList>.stride
+        (unsafe larger == nil ? capacity : capacity * 3) * MemoryLayout<Node>.stride
+            + (directory.slotCount + (next?.slotCount ?? 0)) * MemoryLayout<Slot>.stride
+            + peers.reduce(0) { $0 + $1.capacity } * MemoryLayout<PeerList>.stride
     }
 
     // MARK: - Nodes
 
-    /// Returns an unused index, and grows the block if there is none.
-    mutating func freeIndex() -> Int32 {
-        if firstFree >= 0 {
-            let index = firstFree
-            firstFree = self[index].next
-            return index
-        }
-        if usedNodes == capacity { resizeNodes(to: capacity * 2) }
-        defer { usedNodes += 1 }
-        return Int32(usedNodes)
+    /// Takes an index from the free list, which must not be empty.
+    mutating func takeFree() -> Int32 {
+        let index = firstFree
+        firstFree = self[index].next
+        return index
     }
 
-    private mutating func resizeNodes(to newCapacity: Int) {
-        let moved = UnsafeMutablePointer<Node>.allocate(capacity: newCapacity)
-        unsafe moved.moveInitialize(from: nodes, count: usedNodes)
-        unsafe nodes.deallocate()
-        unsafe nodes = moved
-        capacity = newCapacity
+    /// Returns the first of some unused indices at the end of the block. If few are left, a larger block is begun.
+    mutating func extend(by count: Int) -> Int {
+        let isFull = usedNodes + count > capacity
+        let hasFew = capacity - usedNodes <= capacity / 16 + 2 * Self.mostReserved
+        if unsafe larger == nil, isFull || capacity > mostAtOnce && hasFew {
+            unsafe larger = .allocate(capacity: capacity * 2)
+        }
+        if isFull { copyNodes(atMost: .max) }
+        defer { usedNodes += count }
+        return usedNodes
+    }
+
+    /// Copies nodes to the larger block, and uses that block when it has all of them.
+    mutating func copyNodes(atMost most: Int) {
+        guard let larger = unsafe larger else { return }
+        let count = min(most, usedNodes - copiedNodes)
+        unsafe (larger + copiedNodes).update(from: nodes + copiedNodes, count: count)
+        copiedNodes += count
+        guard copiedNodes == usedNodes else { return }
+        unsafe retire(nodes, isLarge: capacity > mostAtOnce)
+        unsafe (nodes, self.larger, copiedNodes) = (larger, nil, 0)
+        capacity *= 2
+    }
+
+    /// Keeps a block for ``AllowedIPs/takeRetired()``, at most until two more are retired, or releases a small one.
+    mutating func retire(_ block: UnsafeMutableRawPointer, isLarge: Bool) {
+        let block = unsafe RetiredBlock(block)
+        guard isLarge else { return }
+        if retired.count == 2 { retired.removeFirst() }
+        retired.append(block)
     }
 
     /// Releases all memory after the last entry was removed.
     mutating func releaseStorage() {
-        usedNodes = 0
-        firstFree = -1
-        resizeNodes(to: Self.initialCapacity)
-        peers = []
-        layOutDirectory()
+        self = AllowedIPsTrie(mostAtOnce: mostAtOnce)
     }
 
     // MARK: - Peers
 
-    func count(of peer: Int32) -> Int {
-        peer >= 0 && Int(peer) < peers.count ? Int(peers[Int(peer)].count) : 0
+    static var peersPerBlock: Int { 1_024 }
+
+    /// The list of a peer; an empty one if there is none.
+    func list(of peer: Int32) -> PeerList {
+        let (block, place) = Int(peer).quotientAndRemainder(dividingBy: Self.peersPerBlock)
+        guard peer >= 0, block < peers.count, place < peers[block].count else { return PeerList() }
+        return peers[block][place]
     }
+
+    /// Replaces the list of a peer.
+    private mutating func setList(of peer: Int32, _ list: PeerList) {
+        let (block, place) = Int(peer).quotientAndRemainder(dividingBy: Self.peersPerBlock)
+        while block >= peers.count { peers.append([]) }
+        if place >= peers[block].count {
+            peers[block].append(contentsOf: repeatElement(PeerList(), count: place + 1 - peers[block].count))
+        }
+        peers[block][place] = list
+    }
+
+    func count(of peer: Int32) -> Int { Int(list(of: peer).count) }
 
     /// Calls `body` with each prefix of a peer, oldest first.
     func forEach(of peer: Int32, _ body: (_ bits: Key, _ length: Int) -> Void) {
-        guard peer >= 0, Int(peer) < peers.count else { return }
-        var index = peers[Int(peer)].head
+        var index = list(of: peer).head
         while index >= 0 {
             let node = self[index]
             body(node.bits, Int(node.length))
@@ -58,25 +100,23 @@ extension AllowedIPsTrie {
 
     /// Appends an entry to its peer's list.
     mutating func appendToPeerList(_ entry: Int32) {
-        let peer = Int(self[entry].peer)
-        if peer >= peers.count {
-            peers.append(contentsOf: repeatElement(PeerList(), count: peer + 1 - peers.count))
-        }
-        let tail = peers[peer].tail
-        self[entry].previous = tail
+        var list = list(of: self[entry].peer)
+        self[entry].previous = list.tail
         self[entry].next = -1
-        if tail >= 0 { self[tail].next = entry } else { peers[peer].head = entry }
-        peers[peer].tail = entry
-        peers[peer].count += 1
+        if list.tail >= 0 { self[list.tail].next = entry } else { list.head = entry }
+        list.tail = entry
+        list.count += 1
+        setList(of: self[entry].peer, list)
     }
 
     /// Removes an entry from its peer's list.
     mutating func removeFromPeerList(_ entry: Int32) {
         let node = self[entry]
-        let peer = Int(node.peer)
-        if node.previous >= 0 { self[node.previous].next = node.next } else { peers[peer].head = node.next }
-        if node.next >= 0 { self[node.next].previous = node.previous } else { peers[peer].tail = node.previous }
-        peers[peer].count -= 1
+        var list = list(of: node.peer)
+        if node.previous >= 0 { self[node.previous].next = node.next } else { list.head = node.next }
+        if node.next >= 0 { self[node.next].previous = node.previous } else { list.tail = node.previous }
+        list.count -= 1
+        setList(of: node.peer, list)
         self[entry].previous = -1
         self[entry].next = -1
     }

@@ -7,12 +7,16 @@
 /// Nodes are in one flat block and refer to each other by index. Each peer's entries form a doubly linked list through the
 /// nodes, so that removing a peer takes time proportional to its entries.
 ///
-/// A deep trie costs one dependent memory access per level, so from ``directoryThreshold`` entries on a *directory* precedes
-/// it: an array indexed by the ``directoryBits`` bits after the *region*, a prefix that contains nearly all entries
-/// (`10.0.0.0/8`, for example, or `::/0` without a common prefix). Entries inside the region that are long enough are below
-/// their own directory slot. All others are in the main trie; those of them that cover a slot are also recorded there, so
-/// that a lookup inside the region never visits the main trie. The directory is rebuilt whenever the number of entries has
-/// doubled or fallen to an eighth.
+/// A deep trie costs one dependent memory access per level, so a *directory* precedes it, an array of shortcuts into the
+/// trie. Its index is the bits after the *region*, a prefix that contains nearly all entries (`10.0.0.0/8`, for example, or
+/// `::/0` without a common prefix). Its *depth* is the number of bits of the region and of the index together. A slot has
+/// the first node below it that is at least as long as the depth, and the longest shorter entry that covers the slot. A
+/// lookup inside the region then visits few nodes. From ``directoryThreshold`` entries on, another directory is planned
+/// whenever the number of entries has doubled or fallen to an eighth.
+///
+/// No change takes long. A larger block of nodes and another directory are filled in steps, some nodes and slots with each
+/// change, and replace the former ones when they are complete. Until then, lookups use the former ones, and changes are
+/// made in both.
 ///
 /// Not thread-safe. Only this type creates node indices, which confines the unsafe accesses to it.
 @safe
@@ -42,12 +46,6 @@ struct AllowedIPsTrie<Key: FixedWidthInteger & UnsignedInteger & Sendable>: ~Cop
         }
     }
 
-    /// A directory slot: the trie below it, and the longest entry of the main trie that covers it.
-    struct Slot {
-        var root: Int32
-        var cover: Int32
-    }
-
     /// A peer's entries, oldest first.
     struct PeerList {
         var head: Int32 = -1
@@ -59,6 +57,16 @@ struct AllowedIPsTrie<Key: FixedWidthInteger & UnsignedInteger & Sendable>: ~Cop
     static var directoryThreshold: Int { 16 }
     static var maximumDirectoryBits: Int { 20 }
     static var initialCapacity: Int { 4 }
+    /// The number of nodes that a change copies to the larger block. A change uses at most two new nodes, and copying begins
+    /// when a sixteenth of the block is unused, so it is complete before the block is full. It begins late because both
+    /// blocks take memory until then.
+    static var copiedPerChange: Int { 40 }
+    /// The most nodes that are reserved for branches at a time.
+    static var mostReserved: Int { 32 }
+    static var standardMostAtOnce: Int { 1_024 }
+    /// The number of slots that a change fills. The next directory has at most two slots for each entry, so it is complete
+    /// long before the number of entries has doubled again.
+    static var slotsPerChange: Int { 4 }
 
     /// The number of entries.
     private(set) var count = 0
@@ -70,33 +78,51 @@ struct AllowedIPsTrie<Key: FixedWidthInteger & UnsignedInteger & Sendable>: ~Cop
     var capacity: Int
     var usedNodes = 0
     var firstFree: Int32 = -1
+    /// Unused nodes for branches. Lookups mostly read entries, so branches are kept out of their cache lines.
+    var reservedBranches: Range<Int> = 0..<0
+    /// Large blocks that are no longer in use. Their release takes long, so the owner can do it later.
+    var retired: [RetiredBlock] = []
+    /// The block of twice the capacity that replaces ``nodes``, and the number of nodes that it has already; `nil` and 0
+    /// unless the block grows.
+    var larger: UnsafeMutablePointer<Node>?
+    var copiedNodes = 0
 
-    var slots: UnsafeMutablePointer<Slot>
-    var directoryBits = 0
-    var region: Key = 0
-    var regionLength = 0
-    var mainRoot: Int32 = -1
-    /// The number of entries when the directory was last laid out.
+    /// The first node of the trie; -1 if the trie is empty.
+    var root: Int32 = -1
+    var directory: Directory
+    /// The directory that replaces ``directory`` when all its slots are filled.
+    var next: Directory?
+    /// The number of entries when a directory was last planned.
     var plannedCount = 0
+    /// The greatest number of nodes or slots that one change copies or fills all together.
+    let mostAtOnce: Int
 
-    var peers: [PeerList] = []
+    /// The list of each peer, in blocks of ``peersPerBlock``, so that no change moves all of them.
+    var peers: [[PeerList]] = []
 
-    init() {
+    init(mostAtOnce: Int = standardMostAtOnce) {
+        self.mostAtOnce = mostAtOnce
         unsafe nodes = .allocate(capacity: Self.initialCapacity)
         capacity = Self.initialCapacity
-        unsafe slots = .allocate(capacity: 1)
-        unsafe slots.initialize(to: Slot(root: -1, cover: -1))
+        unsafe larger = nil
+        directory = Directory()
+        directory.append(Slot(root: -1, cover: -1))
     }
 
     deinit {
         unsafe nodes.deallocate()
-        unsafe slots.deallocate()
+        unsafe larger?.deallocate()
+        directory.deallocate()
+        next?.deallocate()
     }
 
     /// The node at an index that this trie created.
     subscript(node: Int32) -> Node {
         @inline(__always) get { unsafe nodes[Int(node)] }
-        @inline(__always) nonmutating set { unsafe nodes[Int(node)] = newValue }
+        @inline(__always) nonmutating set {
+            unsafe nodes[Int(node)] = newValue
+            if Int(node) < copiedNodes { unsafe larger?[Int(node)] = newValue }
+        }
     }
 
     // MARK: - Lookup
@@ -104,16 +130,16 @@ struct AllowedIPsTrie<Key: FixedWidthInteger & UnsignedInteger & Sendable>: ~Cop
     /// Returns the peer with the longest prefix of `key`; -1 if there is none.
     @inline(__always)
     func lookup(_ key: Key) -> Int32 {
-        guard (key ^ region).leadingZeroBitCount >= regionLength else { return walk(from: mainRoot, key, nothing: -1) }
-        let slot = unsafe slots[slotIndex(key)]
-        let best = walk(from: slot.root, key, nothing: -1)
+        guard directory.contains(key) else { return walk(from: root, key) }
+        let slot = directory[directory.index(of: key)]
+        let best = walk(from: slot.root, key)
         if best >= 0 || slot.cover < 0 { return best }
         return unsafe nodes[Int(slot.cover)].peer
     }
 
     @inline(__always)
-    private func walk(from start: Int32, _ key: Key, nothing: Int32) -> Int32 {
-        var best = nothing
+    private func walk(from start: Int32, _ key: Key) -> Int32 {
+        var best: Int32 = -1
         var index = start
         while index >= 0 {
             let node = unsafe nodes + Int(index)
@@ -142,7 +168,7 @@ struct AllowedIPsTrie<Key: FixedWidthInteger & UnsignedInteger & Sendable>: ~Cop
 
     /// The node of exactly this prefix, entry or branch; -1 if there is none.
     func exactNode(_ bits: Key, _ length: Int) -> Int32 {
-        var index = top(for: bits, length)
+        var index = directory.isBelowSlot(bits, length) ? directory[directory.index(of: bits)].root : root
         while index >= 0 {
             let node = self[index]
             let nodeLength = Int(node.length)
@@ -177,7 +203,7 @@ struct AllowedIPsTrie<Key: FixedWidthInteger & UnsignedInteger & Sendable>: ~Cop
         guard previous < 0 else { return previous }
         count += 1
         noteCover(place)
-        if count >= Self.directoryThreshold, count >= plannedCount * 2 { layOutDirectory() }
+        settle()
         return nil
     }
 
@@ -186,20 +212,17 @@ struct AllowedIPsTrie<Key: FixedWidthInteger & UnsignedInteger & Sendable>: ~Cop
         let node = exactNode(bits, length)
         guard node >= 0, peer >= 0, self[node].peer == peer else { return false }
         removeEntry(node)
-        settleAfterRemoval()
         return true
     }
 
     /// Removes the prefixes of `peer`, oldest first, at most `most`; returns their number.
     @discardableResult
     mutating func removeAll(of peer: Int32, atMost most: Int = .max) -> Int {
-        guard peer >= 0, Int(peer) < peers.count else { return 0 }
         var removed = 0
-        while removed < most, peers[Int(peer)].head >= 0 {
-            removeEntry(peers[Int(peer)].head)
+        while removed < most, case let entry = list(of: peer).head, entry >= 0 {
+            removeEntry(entry)
             removed += 1
         }
-        if removed > 0 { settleAfterRemoval() }
         return removed
     }
 
@@ -210,30 +233,41 @@ struct AllowedIPsTrie<Key: FixedWidthInteger & UnsignedInteger & Sendable>: ~Cop
         count -= 1
         let children = self[node].children
         if children.0 < 0 || children.1 < 0 { collapse(node) }
+        settle()
     }
 
     /// Removes a node with at most one child, and also its parent if that would become a branch with one child.
     private mutating func collapse(_ node: Int32) {
         let (children, parent) = (self[node].children, self[node].parent)
         let child = children.0 >= 0 ? children.0 : children.1
+        noteFirst(node, replacement: child)
         relink(node, to: child)
         giveBack(node)
         if child < 0, parent >= 0, self[parent].peer < 0 { collapse(parent) }
     }
 
-    private mutating func settleAfterRemoval() {
-        if count == 0 {
-            releaseStorage()
-        } else if directoryBits > 0, count <= plannedCount / 8 {
-            layOutDirectory()
-        }
+    /// Called after each change of the number of entries.
+    private mutating func settle() {
+        guard count > 0 else { return releaseStorage() }
+        let isGrown = count >= Self.directoryThreshold && count >= plannedCount * 2
+        if next == nil, isGrown || directory.bits > 0 && count <= plannedCount / 8 { planDirectory() }
+        continueGrowth(changes: 1)
     }
+
+    /// Does the steps of a larger block and of another directory that belong to a number of changes.
+    mutating func continueGrowth(changes: Int) {
+        if unsafe larger != nil { copyNodes(atMost: min(changes, capacity) * Self.copiedPerChange) }
+        if next != nil { fillSlots(atMost: min(changes, 1 << Self.maximumDirectoryBits) * Self.slotsPerChange) }
+    }
+
+    /// Whether steps of ``continueGrowth(changes:)`` are left.
+    var isGrowing: Bool { unsafe larger != nil || next != nil }
 
     /// Inserts a node without children into its trie. Returns it, or the existing node of the same prefix.
     mutating func link(_ fresh: Int32) -> Int32 {
         let (bits, length) = (self[fresh].bits, Int(self[fresh].length))
-        var parent: Int32 = -1
-        var index = top(for: bits, length)
+        var index = start(for: bits, length)
+        var parent = index >= 0 ? self[index].parent : -1
         while index >= 0 {
             let node = self[index]
             let nodeLength = Int(node.length)
@@ -243,23 +277,39 @@ struct AllowedIPsTrie<Key: FixedWidthInteger & UnsignedInteger & Sendable>: ~Cop
                 if common == length {
                     adopt(index, by: fresh)
                 } else {
-                    let branch = takeNode(Node(bits: Self.masked(bits, common), length: common))
+                    let branch = takeBranch(Node(bits: Self.masked(bits, common), length: common))
                     relink(fresh, to: branch)
                     adopt(index, by: branch)
                     adopt(fresh, by: branch)
+                    noteFirst(branch, replacement: branch)
                 }
+                noteFirst(fresh, replacement: fresh)
                 return fresh
             }
             if nodeLength == length { return index }
             parent = index
             index = Self.side(of: bits, after: nodeLength) == 0 ? node.children.0 : node.children.1
         }
-        if parent >= 0 {
-            adopt(fresh, by: parent)
-        } else {
-            setTop(for: bits, length, to: fresh)
-        }
+        if parent >= 0 { adopt(fresh, by: parent) } else { root = fresh }
+        noteFirst(fresh, replacement: fresh)
         return fresh
+    }
+
+    /// The node at which the search for the position of a prefix begins; -1 if the trie is empty.
+    private func start(for bits: Key, _ length: Int) -> Int32 {
+        guard directory.isBelowSlot(bits, length) else { return root }
+        let slot = directory.index(of: bits)
+        // An empty slot usually has a neighbour with nodes, which is nearer than the root.
+        for distance in 0..<min(8, directory.slotCount) {
+            var node = directory[slot ^ distance].root
+            guard node >= 0 else { continue }
+            let common = (bits ^ self[node].bits).leadingZeroBitCount
+            while distance > 0, case let parent = self[node].parent, parent >= 0, self[parent].length >= common {
+                node = parent
+            }
+            return node
+        }
+        return directory[slot].cover >= 0 ? directory[slot].cover : root
     }
 
     /// Makes `child` the child of `parent` on the side that its bits determine.
@@ -276,7 +326,7 @@ struct AllowedIPsTrie<Key: FixedWidthInteger & UnsignedInteger & Sendable>: ~Cop
     mutating func relink(_ node: Int32, to replacement: Int32) {
         let parent = self[node].parent
         if parent < 0 {
-            setTop(for: self[node].bits, Int(self[node].length), to: replacement)
+            root = replacement
         } else if self[parent].children.0 == node {
             self[parent].children.0 = replacement
         } else {
@@ -290,8 +340,23 @@ struct AllowedIPsTrie<Key: FixedWidthInteger & UnsignedInteger & Sendable>: ~Cop
     /// Takes a node from the free list or the end of the block.
     mutating func takeNode(_ node: Node) -> Int32 {
         nodeCount += 1
-        let index = freeIndex()
-        unsafe (nodes + Int(index)).initialize(to: node)
+        let index = firstFree >= 0 ? takeFree() : Int32(extend(by: 1))
+        self[index] = node
+        return index
+    }
+
+    /// Takes a node for a branch.
+    private mutating func takeBranch(_ node: Node) -> Int32 {
+        if firstFree < 0, reservedBranches.isEmpty {
+            let count = min(max(usedNodes / 8, 1), Self.mostReserved)
+            let first = extend(by: count)
+            reservedBranches = first..<first + count
+            for index in reservedBranches { self[Int32(index)] = Node(bits: 0, length: Int(Self.freeMark)) }
+        }
+        guard firstFree < 0 else { return takeNode(node) }
+        nodeCount += 1
+        let index = Int32(reservedBranches.removeFirst())
+        self[index] = node
         return index
     }
 

@@ -50,7 +50,7 @@ enum MemoryCost {
     /// A peer with three sessions, a handshake, its indices and its timer.
     static let peer = 8 << 10
     /// An entry of the table of allowed IPs.
-    static let allowedIP = 320
+    static let allowedIP = 336
     /// A waiting packet, without its bytes.
     static let stagedPacket = 64
     static let outboxMessage = 448

@@ -28,6 +28,7 @@ struct UpdateInPiecesTests {
         var networkCount: Int { engine.allowedIPs.count }
         var state: UAPIDeviceState { engine.uapiState }
         var nextDeadline: Instant? { engine.nextDeadline }
+        var isTableGrowing: Bool { engine.allowedIPs.isGrowing }
 
         func owner(of address: UInt32) -> PublicKey? { engine.peer(routing: IPAddress.v4(address)) }
 
@@ -260,6 +261,27 @@ struct UpdateInPiecesTests {
         update = try addition(334, seed: 10)
         let hasMore = holder.engine.apply(update, &progress, work: 10, at: Self.now, wall: Self.wall)
         #expect(hasMore && holder.peerCount < 10)
+    }
+
+    @Test("An update ends when the table of allowed IPs has completed its growth", arguments: [false, true])
+    func growth(isReplacement: Bool) throws {
+        let holder = Holder()
+        // The table has just begun another directory when it has all networks.
+        var update = try addition(4_100, seed: 11)
+        update.replacePeers = isReplacement
+        var pieces = 0
+        var isGrowing = false
+        holder.apply(update, work: 128) {
+            pieces += 1
+            isGrowing = isGrowing || holder.isTableGrowing
+        }
+        #expect(isGrowing == !isReplacement)
+        #expect(!holder.isTableGrowing && holder.networkCount == 8_200)
+        #expect(pieces > (isReplacement ? 64 : 96 + 30))
+        // A single network begins no growth.
+        let single = try network(0x0b00_0000)
+        holder.engine.addAllowedIP(single, to: update.peers[0].publicKey)
+        #expect(!holder.isTableGrowing && holder.owner(of: 0x0b00_0000) == update.peers[0].publicKey)
     }
 
     @Test("Other peers' sessions carry packets between the pieces of an update")
