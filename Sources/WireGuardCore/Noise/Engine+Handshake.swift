@@ -11,6 +11,7 @@ extension Engine {
     /// section 6.1).
     mutating func initiate(to peer: Peer, isRetry: Bool, at now: Instant, wall: WallTime) {
         guard isUp, let identity, let endpoint = peer.endpoint else { return }
+        adoptIdentity(peer)
         if !isRetry { peer.handshakeAttempts = 0 }
         if let last = peer.lastHandshakeSent, now.nanoseconds &- last.nanoseconds < TimerConstants.rekeyTimeout {
             // Too early. The timer tries again at the end of the interval, unless there is a session by then.
@@ -84,14 +85,16 @@ extension Engine {
     /// Returns the DH of both static keys, as a copy that the caller must wipe; `nil` if the peer's key is a low-order
     /// point.
     private func staticStatic(with peer: Peer, _ identity: Identity) -> Bytes32? {
-        if let known = peer.staticStatic { return known }
+        // Before the peer has proved itself, its sessions with a former key continue, and so does their DH.
+        let isPresent = peer.identityNumber == identityNumber
+        if isPresent, let known = peer.staticStatic { return known }
         guard !peer.isLowOrder else { return nil }
         guard let computed = identity.sharedSecret(with: Bytes32(peer.publicKey)) else {
             // Remember this, so that it is not computed again for every packet.
             peer.isLowOrder = true
             return nil
         }
-        peer.staticStatic = computed
+        if isPresent { peer.staticStatic = computed }
         return computed
     }
 
@@ -182,6 +185,7 @@ extension Engine {
             statistics.initiationFloods += 1
             return false
         }
+        adoptIdentity(peer)
         peer.lastReceivedTimestamp = timestamp
         peer.lastInitiationReceived = now
         // A handshake of our own would cross the peer's handshake.

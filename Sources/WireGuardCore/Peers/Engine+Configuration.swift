@@ -23,10 +23,7 @@ extension Engine {
         if let own = identity?.publicKey { removePeer(own) }
         for peer in peers {
             guard let peer else { continue }
-            peer.staticStatic?.wipe()
-            peer.staticStatic = nil
-            endHandshake(of: peer)
-            peer.lastHandshakeSent = nil
+            endHandshakesOfFormerKey(of: peer)
             peer.current?.expireForSending()
             peer.next?.expireForSending()
         }
@@ -38,8 +35,30 @@ extension Engine {
         let key = key?.clamped
         guard key != identity?.privateKey else { return false }
         identity = key.map { Identity($0) }
+        identityNumber += 1
         cookieChecker.forget()
         return true
+    }
+
+    /// Ends a peer's handshake with a former key of this device. The next handshake can begin immediately.
+    private mutating func endHandshakesOfFormerKey(of peer: Peer) {
+        peer.identityNumber = identityNumber
+        peer.staticStatic?.wipe()
+        peer.staticStatic = nil
+        endHandshake(of: peer)
+        peer.lastHandshakeSent = nil
+    }
+
+    /// Ends a peer's sessions and handshake if they belong to a former key of this device. Packets continue to wait for the
+    /// next session.
+    ///
+    /// An update that replaces many peers visits them in pieces. A handshake with a peer whose turn is not yet must
+    /// already use the present key: with the DH of the former one it would fail, and the next attempt is 5 s later.
+    mutating func adoptIdentity(_ peer: Peer) {
+        guard peer.identityNumber != identityNumber else { return }
+        endHandshakesOfFormerKey(of: peer)
+        wipeSessions(of: peer)
+        peer.lastHandshake = nil
     }
 
     /// Sets the device up or down.
@@ -101,7 +120,7 @@ extension Engine {
             peers.append(nil)
         }
         slots.insert(slot, hash: key.tableHash)
-        peers[Int(slot)] = Peer(publicKey: key, slot: slot)
+        peers[Int(slot)] = Peer(publicKey: key, slot: slot, identityNumber: identityNumber)
         return slot
     }
 

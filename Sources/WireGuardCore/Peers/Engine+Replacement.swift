@@ -37,7 +37,7 @@ extension Engine {
             case .clear: nil
             case .set(let key): key.isZero ? nil : key
             }
-        if isFirst && progress.replacement.endsSessions || presharedKey != peer.presharedKey { restart(peer) }
+        if isFirst && peer.identityNumber != identityNumber || presharedKey != peer.presharedKey { restart(peer) }
         peer.presharedKey = presharedKey
         if let endpoint = update.endpoint { setEndpoint(endpoint, of: update.publicKey) }
         let initiations = statistics.initiationsSent
@@ -80,9 +80,8 @@ extension Engine {
 
     /// Ends a peer's session, so that only a handshake with the present keys can start the next one.
     private mutating func restart(_ peer: Peer) {
+        adoptIdentity(peer)
         reset(peer)
-        peer.staticStatic?.wipe()
-        peer.staticStatic = nil
         peer.lastHandshake = nil
         // The keepalive that the update sets is then due immediately.
         peer.disablePersistentKeepalive()

@@ -67,7 +67,7 @@ extension Engine {
         }
         if update.replacePeers {
             // Each peer's session ends in the peer's turn, because there may be many peers.
-            progress.replacement.endsSessions = setIdentity(key)
+            _ = setIdentity(key)
         } else {
             setPrivateKey(key)
         }

@@ -19,6 +19,8 @@ public struct Engine: ~Copyable, @unchecked Sendable {
     // owner must provide exclusive access.
 
     var identity: Identity?
+    /// The number of changes of ``identity``.
+    var identityNumber: UInt64 = 0
     var peers: ContiguousArray<Peer?> = []
     var freeSlots: [Int32] = []
     /// The slots of the peers, by the hashes of their keys.

@@ -18,6 +18,9 @@ final class Peer {
 
     // MARK: Handshake
 
+    /// The engine's ``Engine/identityNumber`` at which the handshake and the sessions of this peer began. If it is not the
+    /// present one, they belong to a former key of this device, and end in the peer's turn of the update or earlier.
+    var identityNumber: UInt64
     /// The DH of both static keys, computed when it is first needed.
     var staticStatic: Bytes32?
     /// Whether the public key is a low-order point, with which no private key results in a secret.
@@ -62,9 +65,10 @@ final class Peer {
     var sentBytes: UInt64 = 0
     var lastHandshake: WallTime?
 
-    init(publicKey: PublicKey, slot: Int32) {
+    init(publicKey: PublicKey, slot: Int32, identityNumber: UInt64) {
         self.publicKey = publicKey
         self.slot = slot
+        self.identityNumber = identityNumber
     }
 
     deinit {

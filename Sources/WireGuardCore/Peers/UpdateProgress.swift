@@ -63,8 +63,6 @@ struct Replacement: ~Copyable {
     var allowedIPs = AllowedIPs()
     /// The most networks of the table.
     var mostAllowedIPs = Int.max
-    /// Whether the update changes the device's key, so that no session can continue.
-    var endsSessions = false
     /// Whether the update names the peer, by slot.
     private var named: ContiguousArray<Bool> = []
     /// The number of named peers.

@@ -191,6 +191,44 @@ struct ReplacementTests {
         #expect(world.snapshot(0, of: 1)?.hasSession == true)
     }
 
+    @Test(
+        "A handshake with the device's new key succeeds before the peer's turn in a long replacement",
+        arguments: [0, 1])
+    func newIdentityInPieces(initiator: Int) throws {
+        let world = EngineWorld()
+        world.establish()
+        // The session has expired, but the device still has the DH of its former key.
+        world.run(for: .seconds(200))
+        var random = SeededGenerator(seed: 6)
+        let key = PrivateKey(using: &random)
+        var other = UAPIDeviceUpdate()
+        other.replacePeers = true
+        other.peers = [peer(world[0])]
+        other.peers[0].publicKey = Identity(key).publicKey
+        other.peers[0].endpoint = world[0].endpoint
+        apply(other, at: world[1], in: world, work: 1)
+        var update = try replacement(60, seed: 6)
+        update.privateKey = .set(key)
+        update.peers.append(peer(world[1]))
+        let rejected = world.nodes.map { $0.engine.statistics.rejectedHandshakes }
+        var hasBegun = false
+        apply(update, at: world[0], in: world) {
+            guard !hasBegun else { return }
+            hasBegun = true
+            world.send(initiator, to: 1 - initiator)
+            world.run(for: .seconds(1))
+            #expect(world[1 - initiator].delivered.count == 1)
+        }
+        #expect(hasBegun && world[0].peerCount == 61)
+        #expect(world.nodes.map { $0.engine.statistics.rejectedHandshakes } == rejected)
+        // The session with the new key outlives the peer's turn.
+        #expect(world.snapshot(0, of: 1)?.hasSession == true)
+        world.send(0, to: 1)
+        world.send(1, to: 0)
+        world.run(for: .seconds(1))
+        #expect(world[initiator].delivered.count == 1 && world[1 - initiator].delivered.count == 2)
+    }
+
     @Test("A peer whose key becomes the device's own is removed")
     func ownKey() {
         let world = EngineWorld()
