@@ -55,6 +55,10 @@ extension Engine {
 package struct LimitCheck {
     /// The number of allowed IPs in the update, including those that it removes.
     private let added: Int
+    /// Whether the update sets or removes the device's key.
+    private var changesKey = true
+    /// The device's public key after the update, which cannot be a peer.
+    private var ownKey: PublicKey?
     private var hasBegun = false
     private var peerCount = 0
     private var allowedIPCount = 0
@@ -73,9 +77,14 @@ package struct LimitCheck {
     private var given: Set<IPPrefix> = []
 
     /// The beginning of the check. The owner of a shared engine creates it without the engine's lock, because it visits
-    /// all peers of the update.
+    /// all peers of the update and derives the public key.
     package init(of update: UAPIDeviceUpdate) {
         added = update.peers.reduce(0) { $0 + $1.allowedIPs.count }
+        switch update.privateKey {
+        case .unchanged: changesKey = false
+        case .clear: break
+        case .set(let key): if !key.isZero { ownKey = Identity(key.clamped).publicKey }
+        }
     }
 
     /// - Returns: `false` if there is nothing to count: a small update fits in any case.
@@ -93,6 +102,14 @@ package struct LimitCheck {
         } else {
             cleared.reserveCapacity(min(peerCount, update.peers.count))
             lost.reserveCapacity(min(peerCount, added))
+        }
+        if !changesKey {
+            ownKey = engine.publicKey
+        } else if let ownKey, !isEmptied, let slot = engine.slot(of: ownKey) {
+            // The first change of the update removes the peer that has the new key of the device.
+            isPresent[ownKey] = false
+            peerCount -= 1
+            clear(slot, engine)
         }
         return true
     }
@@ -137,7 +154,7 @@ package struct LimitCheck {
             return false
         }
         if !wasPresent {
-            if update.updateOnly || key == engine.publicKey { return false }
+            if update.updateOnly || key == ownKey { return false }
             isPresent[key] = true
             peerCount += 1
             guard peerCount <= engine.limits.peers else {

@@ -27,9 +27,15 @@ struct EngineLimitsTests {
     func randomUpdates(_ seed: UInt64) throws {
         var random = SeededGenerator(seed: seed)
         var engine = engine(peers: 6, allowedIPs: 20)
-        let keys = (0..<9).map { _ in PrivateKey(using: &random).publicKey }
+        let privateKeys = (0..<9).map { _ in PrivateKey(using: &random) }
+        let keys = privateKeys.map(\.publicKey)
         for _ in 0..<40 {
             var update = UAPIDeviceUpdate()
+            switch UInt8.random(in: 0..<12, using: &random) {
+            case 0..<4: update.privateKey = .set(privateKeys.randomElement(using: &random) ?? privateKeys[0])
+            case 4: update.privateKey = .clear
+            default: break
+            }
             update.replacePeers = UInt8.random(in: 0..<12, using: &random) == 0
             for _ in 0..<Int.random(in: 0..<6, using: &random) {
                 var peer = UAPIPeerUpdate(publicKey: keys.randomElement(using: &random) ?? keys[0])
@@ -48,6 +54,7 @@ struct EngineLimitsTests {
             }
             // An engine without bounds shows the result.
             var free = self.engine(peers: 100, allowedIPs: 1_000)
+            free.setPrivateKey(engine.privateKey)
             engine.forEachPeer { peer in
                 free.addPeer(peer.publicKey)
                 for network in peer.allowedIPs { free.addAllowedIP(network, to: peer.publicKey) }
@@ -63,6 +70,32 @@ struct EngineLimitsTests {
             }
             #expect(engine.peerCount <= 6 && engine.allowedIPs.count <= 20)
         }
+    }
+
+    @Test("An update that changes the device's key is counted with the new key as the one that cannot be a peer")
+    func ownKey() throws {
+        var random = SeededGenerator(seed: 4)
+        let keys = (0..<4).map { _ in PrivateKey(using: &random) }
+        func update(key: Int, peer: Int) -> UAPIDeviceUpdate {
+            var update = UAPIDeviceUpdate()
+            update.privateKey = .set(keys[key])
+            update.peers = [UAPIPeerUpdate(publicKey: keys[peer].publicKey)]
+            return update
+        }
+        var engine = engine(peers: 2, allowedIPs: 2)
+        engine.setPrivateKey(keys[0])
+        engine.addPeer(keys[1].publicKey)
+        engine.addPeer(keys[2].publicKey)
+        // The former key of the device is a third peer.
+        #expect(throws: EngineLimitError.tooManyPeers(count: 3, limit: 2)) {
+            try engine.checkLimits(of: update(key: 3, peer: 0))
+        }
+        // The peer that has the new key leaves room.
+        let accepted = update(key: 1, peer: 3)
+        try engine.checkLimits(of: accepted)
+        engine.apply(accepted, at: now, wall: wall)
+        let present = (1...3).map { engine.hasPeer(keys[$0].publicKey) }
+        #expect(present == [false, true, true])
     }
 
     @Test("The bounds hold for single changes as well")
