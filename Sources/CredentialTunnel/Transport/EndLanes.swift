@@ -132,7 +132,7 @@ final class EndLanes: Sendable {
     /// Warnings for the log: fewer lanes, or fewer lanes that receive, than the layout requests.
     var warnings: [String] {
         state.withLock { state in
-            [state.lanes?.queueWarning, state.lanes?.socketWarning(state.sockets.count)].compactMap(\.self)
+            [state.lanes?.queueWarning, state.lanes?.socketWarning(state.sockets)].compactMap(\.self)
         }
     }
 

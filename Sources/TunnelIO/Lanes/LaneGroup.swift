@@ -89,12 +89,12 @@ public final class LaneGroup: Sendable {
     /// The number of socket pairs that ``replaceSockets(_:)`` can use.
     public var socketCount: Int { layout.queueCount }
 
-    /// A warning for the log if the system has bound fewer than ``socketCount`` pairs; otherwise `nil`.
-    /// - Parameter count: The number of pairs.
-    package func socketWarning(_ count: Int) -> String? {
-        guard count < socketCount else { return nil }
-        return
-            "\(count) instead of \(socketCount) lanes receive: the system does not let further sockets share the port"
+    /// A warning for the log if there are fewer than ``socketCount`` pairs of sockets; otherwise `nil`.
+    package func socketWarning(_ sockets: [DatagramSockets]) -> String? {
+        guard sockets.count < socketCount else { return nil }
+        let cause =
+            sockets.last?.nextPairError.map { "\($0)" } ?? "the system does not let further sockets share the port"
+        return "\(sockets.count) instead of \(socketCount) lanes receive: \(cause)"
     }
 
     deinit {

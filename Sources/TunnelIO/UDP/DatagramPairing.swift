@@ -18,8 +18,8 @@ enum DatagramPairing {
         case joining
     }
 
-    /// Binds a port up to `count` times, each as ``bind(_:open:)`` does. There are fewer pairs if a socket cannot share the
-    /// port, since one pair suffices.
+    /// Binds a port up to `count` times, each as ``bind(_:open:)`` does. There are fewer pairs if one of them fails, since one
+    /// pair suffices. The last pair has the error then.
     /// - Parameter open: Binds a socket of one family. Its binding has the port that was picked.
     /// - Throws: the error of the first pair.
     static func bind(
@@ -39,6 +39,7 @@ enum DatagramPairing {
                 if first.v6 != nil { next.v6 = try open(true, binding, .joining) }
             } catch {
                 next.close()
+                bound[bound.count - 1].nextPairError = error
                 break
             }
             bound.append(next)

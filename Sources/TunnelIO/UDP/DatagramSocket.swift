@@ -98,6 +98,8 @@ public struct DatagramSockets: Sendable {
     public var v6: (any DatagramSocket)?
     /// The port that both are bound to.
     public var port: UInt16
+    /// The error of the next pair for this port, if it could not be bound.
+    package var nextPairError: TunnelIOError?
 
     /// A pair of sockets.
     public init(v4: (any DatagramSocket)?, v6: (any DatagramSocket)?, port: UInt16) {

@@ -357,7 +357,7 @@ public final class WireGuardDevice: Sendable {
             state.sockets = sockets
             state.bindFailure = nil
             log(.verbose, "UDP port \(sockets.first?.port ?? 0)")
-            if let warning = lanes.socketWarning(sockets.count) { log(.error, warning) }
+            if let warning = lanes.socketWarning(sockets) { log(.error, warning) }
         } catch {
             let failure = WireGuardDeviceError(error)
             if state.sockets.isEmpty {

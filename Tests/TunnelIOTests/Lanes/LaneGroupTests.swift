@@ -327,13 +327,25 @@ struct LaneGroupTests {
         }
     }
 
+    @Test("The warning about fewer sockets than lanes names the error of the next pair")
+    func socketWarning() throws {
+        let site = try GroupSite(.many(lanes: 4))
+        var sockets = try site.host.bind(port: 7, mark: 0)
+        defer { sockets.close() }
+        #expect(site.group.socketWarning([sockets])?.contains("does not let further sockets share the port") == true)
+        let error = TunnelIOError(.bind(port: 7, operation: "socket"))
+        sockets.nextPairError = error
+        #expect(site.group.socketWarning([sockets]) == "1 instead of 4 lanes receive: \(error)")
+    }
+
     @Test("Fewer sockets than lanes: the others send through the first")
     func fewSockets() throws {
         let site = try GroupSite(.many(lanes: 4))
         let sockets = try site.host.bind(port: 7, mark: 0)
         site.group.replaceSockets([sockets])
-        #expect(site.group.socketWarning(1)?.hasPrefix("1 instead of 4 lanes receive") == true)
-        #expect(site.group.socketWarning(4) == nil && site.group.queueWarning == nil)
+        #expect(site.group.socketWarning([sockets])?.hasPrefix("1 instead of 4 lanes receive") == true)
+        #expect(site.group.socketWarning([sockets, sockets, sockets, sockets]) == nil)
+        #expect(site.group.queueWarning == nil)
         for sequence in 0..<count {
             for flow in 0..<flows { site.device.inject(GroupSite.packet(flow, sequence)) }
         }

@@ -119,5 +119,7 @@ struct DatagramPairingTests {
         }
         #expect(bound.count == pairs)
         #expect(bound.allSatisfy { $0.v4 != nil && $0.v6 != nil && $0.port == 7 })
+        #expect(bound.last?.nextPairError?.errno == ENOPROTOOPT)
+        #expect(bound.dropLast().allSatisfy { $0.nextPairError == nil })
     }
 }
