@@ -4,6 +4,7 @@
 #if os(Linux) && compiler(>=6.3) && compiler(<6.4)
     import Foundation
     import PacketTunnelTesting
+    import Synchronization
     import Testing
 
     @testable import TunnelIO
@@ -116,6 +117,66 @@
             }
             .value
             #expect(ended.count == 9)
+        }
+
+        /// A starter of threads that the system refuses at these attempts. The first attempt is number 0.
+        private static func starter(refusing attempts: Set<Int>, _ count: Counter) -> TaskThreads.Starter {
+            { (name, body) throws(TunnelIOError) in
+                if attempts.contains(count.next()) {
+                    throw TunnelIOError(.eventLoop(operation: "starting thread '\(name)'"), errno: EAGAIN)
+                }
+                _ = try LoopThread(name: name, body: body)
+            }
+        }
+
+        private final class Counter: Sendable {
+            private let value = Mutex(0)
+            var count: Int { value.withLock { $0 } }
+            func next() -> Int {
+                value.withLock { value in
+                    defer { value += 1 }
+                    return value
+                }
+            }
+        }
+
+        @Test("If the system refuses further threads, tasks run on the one that exists")
+        func refusedThreads() async throws {
+            let attempts = Counter()
+            let threads = TaskThreads(
+                name: "test-refused", start: Self.starter(refusing: Set(1..<10_000), attempts))
+            let ended = await Task(executorPreference: threads) {
+                await Self.results(0..<100) { number in
+                    await Task.yield()
+                    return number
+                }
+            }
+            .value
+            #expect(ended.sorted() == Array(0..<100))
+            #expect(attempts.count > 1)
+        }
+
+        @Test("If the system refuses the first thread, the task runs when a later attempt succeeds")
+        func refusedFirstThread() async throws {
+            let attempts = Counter()
+            let threads = TaskThreads(name: "test-first", start: Self.starter(refusing: [0, 1], attempts))
+            let result = await Task(executorPreference: threads) { 7 }.value
+            #expect(result == 7 && attempts.count >= 3)
+        }
+
+        @Test("If the system refuses a thread and the others are blocked, another attempt follows")
+        func refusedWhileBlocked() async throws {
+            let attempts = Counter()
+            let threads = TaskThreads(name: "test-again", start: Self.starter(refusing: [1, 2], attempts))
+            let gate = TunnelIO.Latch()
+            let ended = await Task(executorPreference: threads) {
+                await Self.results(0..<2) { number in
+                    if number == 1 { gate.open() } else { gate.wait() }
+                    return number
+                }
+            }
+            .value
+            #expect(ended.sorted() == [0, 1])
         }
 
         @Test("A thread without work does not wake")

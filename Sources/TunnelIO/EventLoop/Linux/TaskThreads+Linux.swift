@@ -60,10 +60,17 @@
 
             /// The time without a taken job after which one more thread starts, in nanoseconds.
             private static let patience: Int64 = 20_000_000
+            /// The time between two attempts to start a thread without which tasks would never continue, in microseconds.
+            private static let retryInterval: UInt32 = 100_000
             /// The greatest number of threads.
             private static let mostThreads = 64
 
+            /// Starts a thread.
+            typealias Starter =
+                @Sendable (_ name: String, _ body: @escaping @Sendable () -> Void) throws(TunnelIOError) -> Void
+
             private let name: String
+            private let start: Starter
             /// The number of threads that stay.
             private let standardCount: Int
             private let jobs = Monitor(Jobs())
@@ -73,8 +80,15 @@
             private let startedTimers = Mutex<Timers?>(nil)
 
             /// Threads with this name, which start when they are needed. They and this object stay until the process ends.
-            init(name: String = "culvert-task") {
+            /// - Parameter start: Starts a thread; another than the standard one in tests.
+            init(
+                name: String = "culvert-task",
+                start: @escaping Starter = { (name, body) throws(TunnelIOError) in
+                    _ = try LoopThread(name: name, body: body)
+                }
+            ) {
                 self.name = name
+                self.start = start
                 standardCount = min(max(ProcessorCount.forLanes(), 2), 4)
             }
 
@@ -97,14 +111,34 @@
                     }
                     return jobs.idleCount > 0
                 }
-                // Without this thread, the job might never run.
-                if startsThread { Self.repeatUntilDone { () throws(TunnelIOError) in try startThread() } }
+                if startsThread { startsWatch = !startStandardThread() }
                 if startsWatch { watchAgain() }
             }
 
+            /// Starts a thread for which there is room. If the system refuses it and there is no other, tries again until it
+            /// starts, since the job would never run. Otherwise, another thread runs the job.
+            /// - Returns: `false` if the threads must be watched, because they may be blocked.
+            private func startStandardThread() -> Bool {
+                while true {
+                    do throws(TunnelIOError) {
+                        try startThread()
+                        return true
+                    } catch {
+                        let startsWatch = jobs.withValue { jobs -> Bool? in
+                            guard jobs.threadCount > 1 else { return nil }
+                            jobs.threadCount -= 1
+                            defer { jobs.isWatched = true }
+                            return !jobs.isWatched
+                        }
+                        if let startsWatch { return !startsWatch }
+                        usleep(Self.retryInterval)
+                    }
+                }
+            }
+
             private func startThread() throws(TunnelIOError) {
-                _ = try Self.withSignalsBlocked { () throws(TunnelIOError) in
-                    try LoopThread(name: name) { self.runJobs() }
+                try Self.withSignalsBlocked { () throws(TunnelIOError) in
+                    try start(name) { self.runJobs() }
                 }
             }
 
@@ -132,8 +166,13 @@
             // MARK: - Blocked threads
 
             private func watchAgain() {
-                let timers = timers()
-                timers.loop.set(timers.watch, deadline: LaneClock.now() + Self.patience)
+                do throws(TunnelIOError) {
+                    let timers = try makeTimers()
+                    timers.loop.set(timers.watch, deadline: LaneClock.now() + Self.patience)
+                } catch {
+                    // The next job that finds no idle thread tries again.
+                    jobs.withValue { $0.isWatched = false }
+                }
             }
 
             /// Starts one more thread if none has taken a job since the last call.
@@ -193,19 +232,24 @@
 
             // MARK: - The system
 
-            /// Returns the timers. The first call starts their thread.
+            /// Returns the timers. Tries again if the system refuses their thread or descriptors, because a sleeping job would
+            /// never continue without them.
             private func timers() -> Timers {
-                startedTimers.withLock { present in
+                while true {
+                    do throws(TunnelIOError) { return try makeTimers() } catch { usleep(Self.retryInterval) }
+                }
+            }
+
+            /// Returns the timers. The first call starts their thread.
+            private func makeTimers() throws(TunnelIOError) -> Timers {
+                try startedTimers.withLock { (present) throws(TunnelIOError) in
                     if let present { return present }
-                    let timers = Self.repeatUntilDone { () throws(TunnelIOError) in
-                        let loop = try EventLoop()
-                        let timers = Timers(
-                            loop: loop, sleep: loop.makeTimer { self.wakeJobs() },
-                            watch: loop.makeTimer { self.compareProgress() })
-                        try Self.withSignalsBlocked { () throws(TunnelIOError) in
-                            try loop.startThread(name: "culvert-timer")
-                        }
-                        return timers
+                    let loop = try EventLoop()
+                    let timers = Timers(
+                        loop: loop, sleep: loop.makeTimer { self.wakeJobs() },
+                        watch: loop.makeTimer { self.compareProgress() })
+                    try Self.withSignalsBlocked { () throws(TunnelIOError) in
+                        try loop.startThread(name: "culvert-timer")
                     }
                     present = timers
                     return timers
@@ -225,14 +269,6 @@
                 unsafe pthread_sigmask(SIG_SETMASK, &blocked, &before)
                 defer { unsafe pthread_sigmask(SIG_SETMASK, &before, nil) }
                 return try start()
-            }
-
-            /// Tries again each tenth of a second if the system refuses a thread or descriptors without which tasks would never
-            /// continue.
-            private static func repeatUntilDone<R>(_ start: () throws(TunnelIOError) -> R) -> R {
-                while true {
-                    do throws(TunnelIOError) { return try start() } catch { usleep(100_000) }
-                }
             }
         }
     #endif
