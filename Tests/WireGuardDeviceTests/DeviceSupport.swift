@@ -54,3 +54,8 @@ final class TestHost: Sendable {
         try device.apply(update)
     }
 }
+
+/// Closes the devices and waits until they have ended.
+func closeAll(_ hosts: TestHost...) {
+    for host in hosts { host.device.close() }
+}

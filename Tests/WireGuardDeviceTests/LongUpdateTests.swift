@@ -55,10 +55,7 @@ struct LongUpdateTests {
     func traffic(isReplacement: Bool) throws {
         let internet = MemoryInternet()
         let (a, b) = (try host(0, on: internet), try host(1, on: internet))
-        defer {
-            a.device.close()
-            b.device.close()
-        }
+        defer { closeAll(a, b) }
         try a.add(b)
         try b.add(a)
         try a.start()

@@ -31,6 +31,16 @@ struct WireGuardDeviceTests {
         return (a, b)
     }
 
+    /// Like ``pair(_:)``, with `a` bound to this port.
+    private func startedPair(
+        _ internet: MemoryInternet = MemoryInternet(), port: UInt16 = 51_820
+    ) throws -> (TestHost, TestHost) {
+        let (a, b) = try pair(internet)
+        try a.start(port: port)
+        try b.start()
+        return (a, b)
+    }
+
     private func echoRequest(_ sequence: UInt16, from source: UInt32, to destination: UInt32) -> [UInt8] {
         PacketBuilder.icmpEcho(from: .v4(source), to: .v4(destination), identifier: 7, sequence: sequence)
     }
@@ -49,13 +59,8 @@ struct WireGuardDeviceTests {
 
     @Test("Packets that wait for the handshake arrive, and so do their answers")
     func pings() throws {
-        let (a, b) = try pair()
-        defer {
-            a.device.close()
-            b.device.close()
-        }
-        try a.start()
-        try b.start()
+        let (a, b) = try startedPair()
+        defer { closeAll(a, b) }
         try ping(a, b, count: 50)
         let peer = try #require(a.device.peer(b.key.publicKey))
         #expect(peer.hasSession)
@@ -67,13 +72,8 @@ struct WireGuardDeviceTests {
 
     @Test("Reconfiguring a running device drops no session that it need not drop")
     func liveReconfiguration() throws {
-        let (a, b) = try pair()
-        defer {
-            a.device.close()
-            b.device.close()
-        }
-        try a.start()
-        try b.start()
+        let (a, b) = try startedPair()
+        defer { closeAll(a, b) }
         try ping(a, b, count: 3)
         // The same key, another mark, more allowed IPs, a pre-shared key for later, the same port again.
         var update = UAPIDeviceUpdate()
@@ -95,13 +95,8 @@ struct WireGuardDeviceTests {
 
     @Test("A rebind moves the client's port under the session, which continues, and the server's device reports it")
     func roaming() throws {
-        let (a, b) = try pair()
-        defer {
-            a.device.close()
-            b.device.close()
-        }
-        try a.start(port: 0)
-        try b.start()
+        let (a, b) = try startedPair(port: 0)
+        defer { closeAll(a, b) }
         try ping(a, b, count: 3)
         let before = try #require(b.device.peer(a.key.publicKey)?.endpoint)
         let roamed = Event()
@@ -120,13 +115,8 @@ struct WireGuardDeviceTests {
     @Test("A port in use changes nothing and is reported")
     func takenPort() throws {
         let internet = MemoryInternet()
-        let (a, b) = try pair(internet)
-        defer {
-            a.device.close()
-            b.device.close()
-        }
-        try a.start()
-        try b.start()
+        let (a, b) = try startedPair(internet)
+        defer { closeAll(a, b) }
         let squatter = try a.network.bind(port: 999, mark: 0)
         defer { squatter.close() }
         var update = UAPIDeviceUpdate()
@@ -144,10 +134,7 @@ struct WireGuardDeviceTests {
     @Test("A device whose port is in use reports it, and works once the port is free")
     func portInUseAtStart() throws {
         let (a, b) = try pair()
-        defer {
-            a.device.close()
-            b.device.close()
-        }
+        defer { closeAll(a, b) }
         var squatter: DatagramSockets? = try a.network.bind(port: 51_820, mark: 0)
         try a.start()
         try b.start()
@@ -178,13 +165,8 @@ struct WireGuardDeviceTests {
 
     @Test("A device that a failed rebind leaves without sockets binds them again by itself, and its session continues")
     func failedRebind() throws {
-        let (a, b) = try pair()
-        defer {
-            a.device.close()
-            b.device.close()
-        }
-        try a.start()
-        try b.start()
+        let (a, b) = try startedPair()
+        defer { closeAll(a, b) }
         try ping(a, b, count: 3)
         let addresses = a.network.addresses
         a.network.move(to: [IPAddress]())
@@ -199,13 +181,8 @@ struct WireGuardDeviceTests {
 
     @Test("Down ends sessions and sockets; up starts again")
     func downAndUp() throws {
-        let (a, b) = try pair()
-        defer {
-            a.device.close()
-            b.device.close()
-        }
-        try a.start()
-        try b.start()
+        let (a, b) = try startedPair()
+        defer { closeAll(a, b) }
         try ping(a, b, count: 3)
         try a.tun.setUp(false)
         try #require(waitUntil(timeout: patience, pollEvery: .milliseconds(2)) { a.device.listenPort == nil })
@@ -218,13 +195,8 @@ struct WireGuardDeviceTests {
 
     @Test("The MTU of the interface bounds padding from the next packet on")
     func mtu() throws {
-        let (a, b) = try pair()
-        defer {
-            a.device.close()
-            b.device.close()
-        }
-        try a.start()
-        try b.start()
+        let (a, b) = try startedPair()
+        defer { closeAll(a, b) }
         try a.tun.setMTU(9000)
         try ping(a, b, count: 1)
         let arrived = Event()
@@ -306,10 +278,7 @@ struct WireGuardDeviceTests {
     @Test("A port in use at the start does not prevent configuring peers, and is tried again")
     func lateSockets() throws {
         let (a, b) = try pair()
-        defer {
-            a.device.close()
-            b.device.close()
-        }
+        defer { closeAll(a, b) }
         let squatter = try a.network.bind(port: 51_820, mark: 0)
         try a.start()
         try b.start()
@@ -326,13 +295,8 @@ struct WireGuardDeviceTests {
 
     @Test("Naming the port that the system chose keeps the sockets")
     func pinnedPort() throws {
-        let (a, b) = try pair()
-        defer {
-            a.device.close()
-            b.device.close()
-        }
-        try a.start(port: 0)
-        try b.start()
+        let (a, b) = try startedPair(port: 0)
+        defer { closeAll(a, b) }
         try ping(a, b, count: 3)
         let port = try #require(a.device.listenPort)
         var update = UAPIDeviceUpdate()
@@ -345,13 +309,8 @@ struct WireGuardDeviceTests {
 
     @Test("Up and down many times over, with traffic, leaves a device that works")
     func flapping() throws {
-        let (a, b) = try pair()
-        defer {
-            a.device.close()
-            b.device.close()
-        }
-        try a.start()
-        try b.start()
+        let (a, b) = try startedPair()
+        defer { closeAll(a, b) }
         for round in 0..<100 {
             _ = a.tun.inject(echoRequest(UInt16(round), from: leftInner, to: rightInner))
             let isUp = round % 2 == 1
@@ -366,10 +325,7 @@ struct WireGuardDeviceTests {
     func singleFamily() throws {
         let internet = MemoryInternet()
         let (a, b) = try pair(internet)
-        defer {
-            a.device.close()
-            b.device.close()
-        }
+        defer { closeAll(a, b) }
         a.network.move(to: [.v6(0x2001_0db8_0000_0000, 1)])
         b.network.move(to: [.v6(0x2001_0db8_0000_0000, 2)])
         var update = UAPIDeviceUpdate()
