@@ -65,6 +65,7 @@ package struct AllowedIPs: ~Copyable, Sendable {
     /// Prepares the table for its present number of prefixes, as a number of changes would do. The table works without it,
     /// but lookups may take longer until enough changes were made.
     /// - Returns: Whether something is left to prepare.
+    @discardableResult
     package mutating func continueGrowth(changes: Int) -> Bool {
         v4.continueGrowth(changes: changes)
         v6.continueGrowth(changes: changes)
