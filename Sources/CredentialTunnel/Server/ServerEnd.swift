@@ -132,7 +132,7 @@ final class ServerEnd: TunnelEnd, @unchecked Sendable {
                 for address in member.assignment.addresses {
                     routes.insert(IPPrefix(host: address.address), peer: id.slot)
                 }
-                // A handshake takes longer than these steps, and there may be no further change for long.
+                // A handshake takes longer than these steps, and the next change may be long after this one.
                 routes.continueGrowth(changes: 128)
             case .left(let id, let reason):
                 if let member = member(id.slot), member.id == id { forget(member, reason) }

@@ -19,7 +19,6 @@ extension Engine {
         replacement.reserveCapacity(count)
         guard peers.isEmpty else { return }
         peers.reserveCapacity(count)
-        timers.reserveCapacity(count)
     }
 
     /// Applies the settings of a peer of the update, other than its allowed IPs.

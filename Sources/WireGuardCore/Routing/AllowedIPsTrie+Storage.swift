@@ -16,7 +16,7 @@ extension AllowedIPsTrie {
     var byteCount: Int {
         (unsafe larger == nil ? capacity : capacity * 3) * MemoryLayout<Node>.stride
             + (directory.slotCount + (next?.slotCount ?? 0)) * MemoryLayout<Slot>.stride
-            + peers.reduce(0) { $0 + $1.capacity } * MemoryLayout<PeerList>.stride
+            + peers.capacity * MemoryLayout<PeerList>.stride
     }
 
     // MARK: - Nodes
@@ -67,23 +67,13 @@ extension AllowedIPsTrie {
 
     // MARK: - Peers
 
-    static var peersPerBlock: Int { 1_024 }
-
     /// The list of a peer; an empty one if there is none.
-    func list(of peer: Int32) -> PeerList {
-        let (block, place) = Int(peer).quotientAndRemainder(dividingBy: Self.peersPerBlock)
-        guard peer >= 0, block < peers.count, place < peers[block].count else { return PeerList() }
-        return peers[block][place]
-    }
+    func list(of peer: Int32) -> PeerList { peer >= 0 && Int(peer) < peers.count ? peers[Int(peer)] : PeerList() }
 
     /// Replaces the list of a peer.
     private mutating func setList(of peer: Int32, _ list: PeerList) {
-        let (block, place) = Int(peer).quotientAndRemainder(dividingBy: Self.peersPerBlock)
-        while block >= peers.count { peers.append([]) }
-        if place >= peers[block].count {
-            peers[block].append(contentsOf: repeatElement(PeerList(), count: place + 1 - peers[block].count))
-        }
-        peers[block][place] = list
+        peers.extend(to: Int(peer) + 1, with: PeerList())
+        peers[Int(peer)] = list
     }
 
     func count(of peer: Int32) -> Int { Int(list(of: peer).count) }

@@ -97,8 +97,8 @@ struct AllowedIPsTrie<Key: FixedWidthInteger & UnsignedInteger & Sendable>: ~Cop
     /// The greatest number of nodes or slots that one change copies or fills all together.
     let mostAtOnce: Int
 
-    /// The list of each peer, in blocks of ``peersPerBlock``, so that no change moves all of them.
-    var peers: [[PeerList]] = []
+    /// The list of each peer, by slot.
+    var peers = BlockArray<PeerList>()
 
     init(mostAtOnce: Int = standardMostAtOnce) {
         self.mostAtOnce = mostAtOnce

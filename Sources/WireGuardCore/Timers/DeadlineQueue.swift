@@ -16,25 +16,19 @@ package struct DeadlineQueue: ~Copyable, Sendable {
         }
     }
 
-    private var heap: [Entry] = []
+    private var heap = BlockArray<Entry>()
     /// The heap position of each id, or -1.
-    private var positions: [Int32] = []
+    private var positions = BlockArray<Int32>()
 
     /// An empty queue.
     package init() {}
-
-    /// Reserves memory for this number of deadlines with the least IDs.
-    package mutating func reserveCapacity(_ count: Int) {
-        heap.reserveCapacity(count)
-        positions.reserveCapacity(count)
-    }
 
     /// The number of deadlines.
     package var count: Int { heap.count }
 
     /// The earliest deadline, in nanoseconds, and its ID.
     package var earliest: (id: Int32, deadline: Int64)? {
-        heap.first.map { ($0.id, $0.deadline) }
+        heap.count > 0 ? (heap[0].id, heap[0].deadline) : nil
     }
 
     /// The deadline of an id; `nil` if it has none.
@@ -50,9 +44,7 @@ package struct DeadlineQueue: ~Copyable, Sendable {
             settle(entry, at: position)
             return
         }
-        if Int(id) >= positions.count {
-            positions.append(contentsOf: repeatElement(-1, count: Int(id) + 1 - positions.count))
-        }
+        positions.extend(to: Int(id) + 1, with: -1)
         heap.append(entry)
         settle(entry, at: heap.count - 1)
     }
@@ -67,7 +59,7 @@ package struct DeadlineQueue: ~Copyable, Sendable {
 
     /// Removes the earliest deadline if it is not after `now`, and returns its ID.
     package mutating func popExpired(_ now: Int64) -> Int32? {
-        guard let first = heap.first, first.deadline <= now else { return nil }
+        guard let first = earliest, first.deadline <= now else { return nil }
         remove(first.id)
         return first.id
     }
