@@ -25,6 +25,9 @@ package struct AllowedIPs: ~Copyable, Sendable {
         v6 = AllowedIPsTrie(mostAtOnce: mostAtOnce)
     }
 
+    // This empty deinit is necessary; see ``Engine``.
+    deinit {}
+
     // MARK: - Change
 
     /// Assigns `prefix` to `peer`; returns the slot of the peer that had it before, if that is another peer.
