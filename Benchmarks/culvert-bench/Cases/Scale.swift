@@ -17,6 +17,7 @@ enum Scale {
         case replace = "setconf, again"
         case longestFirst = "setconf first, longest hold of the engine in all"
         case longestPiece = "setconf again, longest hold of the engine in all"
+        case longestAddition = "addconf, longest hold of the engine in all"
         case show = "wg show, state and text"
         case timers = "one timer of each peer"
         case lookup = "look-up of one address in all"
@@ -24,7 +25,7 @@ enum Scale {
         var unit: Unit {
             switch self {
             case .memory: .bytes
-            case .longestFirst, .longestPiece: .microseconds
+            case .longestFirst, .longestPiece, .longestAddition: .microseconds
             default: .nanoseconds
             }
         }
@@ -79,6 +80,7 @@ enum Scale {
         case .replace: timedInside(duration, count: crowd.count) { crowd.configure(crowd.holder).time }
         case .longestFirst: Double(crowd.configure(Holder()).longest) / 1_000
         case .longestPiece: Double(crowd.configure(crowd.holder).longest) / 1_000
+        case .longestAddition: Double(crowd.configure(Holder(), addsPeers: true).longest) / 1_000
         case .show: timed(duration, count: crowd.count) { keep(crowd.show()) }
         case .timers: timedInside(duration, count: crowd.count) { crowd.runTimers() }
         case .lookup: timed(duration, count: crowd.addresses.count) { keep(crowd.lookUp()) }
@@ -112,6 +114,8 @@ enum Scale {
         let holder = Holder()
         let addresses: [IPAddress]
         private let update: UAPIDeviceUpdate
+        /// The same peers, added to those of the engine.
+        private let addition: UAPIDeviceUpdate
         private let request: [UInt8]
         private var now = Instant(nanoseconds: 3_600_000_000_000)
         private let wall = WallTime(seconds: 1_700_000_000)
@@ -133,6 +137,9 @@ enum Scale {
                 return peer
             }
             self.update = update
+            var addition = update
+            addition.replacePeers = false
+            self.addition = addition
             var request: [UInt8] = []
             update.appendRequest(to: &request)
             self.request = request
@@ -154,7 +161,8 @@ enum Scale {
         }
 
         /// Applies the update as a device does. Returns the whole time, and the longest time for which the engine is held.
-        func configure(_ holder: Holder) -> (time: Int, longest: Int) {
+        func configure(_ holder: Holder, addsPeers: Bool = false) -> (time: Int, longest: Int) {
+            let update = addsPeers ? addition : self.update
             var progress = UpdateProgress()
             var (time, longest, hasMore) = (0, 0, true)
             while hasMore {
