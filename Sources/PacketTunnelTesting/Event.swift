@@ -90,6 +90,21 @@ public func waitUntil(
     return true
 }
 
+/// Checks `condition` until it holds or `timeout` has passed, like the function of this name that is not async, but suspends
+/// the task between checks. Tasks share a few threads: a test that blocks one of them delays the tasks that it waits for.
+/// - Returns: Whether the condition holds.
+package func waitUntil(
+    timeout: Duration, pollEvery interval: Duration = .milliseconds(2), _ condition: () throws -> Bool
+) async rethrows -> Bool {
+    let deadline = ContinuousClock.now + timeout
+    while try !condition() {
+        let left = deadline - ContinuousClock.now
+        // The sleep of a cancelled task fails.
+        guard left > .zero, (try? await Task.sleep(for: min(left, interval))) != nil else { return try condition() }
+    }
+    return true
+}
+
 extension Duration {
     /// The interval for Dispatch, limited to 0 to one day.
     fileprivate var dispatchInterval: DispatchTimeInterval {

@@ -66,6 +66,22 @@ struct EventTests {
         #expect(checks == 4)
     }
 
+    @Test("A task that waits for a condition checks it at least once, until it holds or the task is cancelled")
+    func asyncPolling() async {
+        var checks = 0
+        func check(until last: Int) -> Bool {
+            checks += 1
+            return checks == last
+        }
+        #expect(await !waitUntil(timeout: .zero) { check(until: 0) })
+        #expect(checks == 2)
+        #expect(await waitUntil(timeout: patience, pollEvery: .microseconds(50)) { check(until: 6) })
+        #expect(checks == 6)
+        let cancelled = Task { await waitUntil(timeout: patience, pollEvery: patience) { false } }
+        cancelled.cancel()
+        #expect(await !cancelled.value)
+    }
+
     @Test("An eavesdropper records what its filter accepts")
     func eavesdropper() {
         let eavesdropper = Eavesdropper<[UInt8]> { $0.first == 1 }

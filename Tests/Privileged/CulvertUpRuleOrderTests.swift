@@ -240,7 +240,7 @@
                         continue
                     }
                     try delete(rules(world, mark), world)
-                    let isRestored = try waitUntil(timeout: .milliseconds(500), pollEvery: .milliseconds(5)) {
+                    let isRestored = try await waitUntil(timeout: .milliseconds(500), pollEvery: .milliseconds(5)) {
                         try !rules(world, mark).isEmpty
                     }
                     #expect(!isRestored)

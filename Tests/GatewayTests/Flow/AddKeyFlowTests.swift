@@ -62,7 +62,7 @@ struct AddKeyFlowTests {
                 #expect(registration.innerAddress == .v4(10, 66, 0, 1) && registration.server == host)
                 #expect(registration.endpoint == "\(FlowScene.wireGuard):51820")
                 // The second key replaces the first, in the one device of the token.
-                #expect(scene.waits(forPeers: 1))
+                #expect(await scene.waits(forPeers: 1))
                 let devices = try await service.devices(PageRequest(), admin).items
                 keys += devices.compactMap { $0.publicKey?.base64 }
                 if round == 1 { await device.stop(.userInitiated) }
@@ -70,7 +70,7 @@ struct AddKeyFlowTests {
             #expect(keys.count == 2 && Set(keys).count == 2, "a fresh key for each start")
 
             _ = try await service.revokeToken(issued.item.id, admin)
-            #expect(scene.waits(forPeers: 0))
+            #expect(await scene.waits(forPeers: 0))
             await device.stop(.userInitiated)
             let error = await #expect(throws: TunnelError.self) {
                 try await device.runner.start(configuration, leakPolicy: .routeBased, profileID: "test")

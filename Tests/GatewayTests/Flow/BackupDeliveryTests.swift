@@ -77,7 +77,7 @@ struct BackupDeliveryTests {
             }
             #expect(try await request(socket, limit: 100_000)?.count ?? 0 >= 100_000)
             #expect(
-                waitUntil(timeout: .seconds(60), pollEvery: .milliseconds(20)) {
+                await waitUntil(timeout: .seconds(60), pollEvery: .milliseconds(20)) {
                     log.text.contains("a backup was not delivered")
                 })
             #expect(try await delivered() == 0)

@@ -64,7 +64,7 @@ struct BackupKeyFlowTests {
         try await run()
         let directory = "\(folder)/gateway"
         #expect(
-            waitUntil(timeout: .seconds(30), pollEvery: .milliseconds(5)) {
+            await waitUntil(timeout: .seconds(30), pollEvery: .milliseconds(5)) {
                 (try? GatewayDirectory(existing: directory).lock()) != nil
             })
     }

@@ -56,7 +56,7 @@ struct EnrolmentLoadTests {
             times.sort()
             #expect(Set(grants.map(\.device.id)).count == inRow + atOnce)
             #expect(Set(grants.flatMap(\.addresses)).count == 2 * (inRow + atOnce))
-            #expect(scene.waits(forPeers: inRow + atOnce))
+            #expect(await scene.waits(forPeers: inRow + atOnce))
             print(
                 "load: \(inRow) devices enrolled in a row over TLS within \(row), each a median of \(times[inRow / 2]), 99 of 100 "
                     + "within \(times[inRow * 99 / 100]), the longest \(times[inRow - 1]); \(atOnce) at once within \(crowd)"

@@ -132,9 +132,9 @@ final class FlowScene: Sendable {
     }
 
     /// Waits until the tunnel serves this number of peers.
-    func waits(forPeers count: Int) -> Bool {
-        waitUntil(timeout: .seconds(60), pollEvery: .milliseconds(20)) {
-            self.process.runtime?.figures.peers == count
+    func waits(forPeers count: Int) async -> Bool {
+        await waitUntil(timeout: .seconds(60), pollEvery: .milliseconds(20)) {
+            process.runtime?.figures.peers == count
         }
     }
 

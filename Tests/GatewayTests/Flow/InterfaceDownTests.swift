@@ -25,19 +25,19 @@ struct InterfaceDownTests {
             configuration.connectivity = ConnectivityOptions()
             try await host.runner.start(configuration, leakPolicy: .routeBased, profileID: "test")
             let runtime = try #require(scene.process.runtime)
-            func waits(forSession isThere: Bool) -> Bool {
-                waitUntil(timeout: .seconds(20), pollEvery: .milliseconds(10)) {
+            func waits(forSession isThere: Bool) async -> Bool {
+                await waitUntil(timeout: .seconds(60), pollEvery: .milliseconds(10)) {
                     runtime.livePeers.values.map(\.hasSession) == [isThere]
                 }
             }
-            #expect(waits(forSession: true))
+            #expect(await waits(forSession: true))
             // Only the gateway can start a handshake.
             scene.internet.setFilter { $0.destination != FlowScene.wireGuard || $0.bytes.first != 1 }
             let tun = try #require(scene.network.tun.withLock { $0 })
             try tun.setUp(false)
-            #expect(waits(forSession: false))
+            #expect(await waits(forSession: false))
             try tun.setUp(true)
-            #expect(waits(forSession: true))
+            #expect(await waits(forSession: true))
             await host.stop(.userInitiated)
             await scene.stop()
         }

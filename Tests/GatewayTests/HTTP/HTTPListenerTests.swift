@@ -10,6 +10,7 @@ import Logging
 import NIOCore
 import NIOSSL
 import PacketTunnelLinux
+import PacketTunnelTesting
 import Provisioning
 import Synchronization
 import Testing
@@ -343,10 +344,8 @@ private struct Listening {
     }
 
     func wait(_ condition: (HTTPListener) -> Bool) async throws {
-        let end = ContinuousClock.now + .seconds(30)
-        while !condition(listener) {
-            guard ContinuousClock.now < end else { throw TestFailure("the expected event does not happen") }
-            try await Task.sleep(for: .milliseconds(2))
+        guard await waitUntil(timeout: .seconds(30), { condition(listener) }) else {
+            throw TestFailure("the expected event does not happen")
         }
     }
 }

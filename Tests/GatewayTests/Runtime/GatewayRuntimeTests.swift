@@ -269,7 +269,7 @@ struct GatewayRuntimeTests {
             try await made.wait("a round runs") { made.network.state.withLock { $0.waiting != nil } }
             try await made.fixture.service.removeDevice(one.id, made.fixture.admin)
             #expect(
-                waitUntil(timeout: .seconds(20), pollEvery: .milliseconds(5)) { made.runtime.figures.peers == 1 },
+                await waitUntil(timeout: .seconds(60), pollEvery: .milliseconds(5)) { made.runtime.figures.peers == 1 },
                 "the device is a peer while the network does not answer")
             #expect(made.network.state.withLock { $0.waiting != nil })
             made.network.proceed()
