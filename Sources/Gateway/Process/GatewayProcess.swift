@@ -63,6 +63,7 @@ package final class GatewayProcess: Sendable {
                     service: service, network: $0, datagrams: options.datagrams, loginKeys: loginKeys,
                     tickets: tickets, options: runtimeOptions, logger: logger)
             }
+            if let runtime { service.useTunnel { [weak runtime] in await runtime?.applyChanges() } }
             var parts = GatewayAPI.Parts(
                 device: try folder.apiCertificate(), admin: try settings.adminTLS.map { try GatewayCertificate($0) },
                 addKey: settings.addKey.isEnabled ? try Self.addKey(folder, settings) : nil,

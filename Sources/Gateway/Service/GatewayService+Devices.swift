@@ -14,7 +14,7 @@ extension GatewayService {
     // MARK: - Enrolment
 
     /// Makes a device with an invitation or a token of scope `enrol`. A repeated identical request returns the same
-    /// device.
+    /// device. Returns after the tunnel has applied the device's key; see ``useTunnel(waitLimit:apply:)``.
     package func enrol(
         bearer: String?, _ request: EnrolmentRequest, from source: IPAddress
     ) async throws(GatewayError) -> Created<EnrolmentGrant> {
@@ -53,6 +53,7 @@ extension GatewayService {
             succeeded(bearer, source)
             signalChange()
             logger.info("'\(made.user.login)' enrolled device \(made.device.id) from \(source)")
+            await awaitTunnel(source)
             return Created(item: try grant(made), isRepetition: false)
         case .repeated(let before):
             succeeded(bearer, source)
@@ -161,7 +162,8 @@ extension GatewayService {
 
     // MARK: - PIA's clients
 
-    /// Replaces the key in the slot of an `addKey` token.
+    /// Replaces the key in the slot of an `addKey` token. Returns after the tunnel has applied the key; see
+    /// ``useTunnel(waitLimit:apply:)``.
     package func addKey(
         token bearer: String, publicKey: PublicKey, from source: IPAddress
     ) async throws(GatewayError) -> EnrolmentGrant {
@@ -190,7 +192,9 @@ extension GatewayService {
         let audit = AuditRecord(
             at: now, actor: "addKey:\(token.id)", source: source, action: .deviceKeyRotated, subject: "device:\(slot)",
             details: ["key": publicKey.base64])
-        return try grant(
-            try await changed("device", try await store.change(device: slot, .key(publicKey, limits), audit)))
+        let updated = try await changed(
+            "device", try await store.change(device: slot, .key(publicKey, limits), audit))
+        await awaitTunnel(source)
+        return try grant(updated)
     }
 }

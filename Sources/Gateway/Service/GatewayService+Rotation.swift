@@ -40,7 +40,8 @@ extension GatewayService {
         return RotationNonce(nonce: nonce, serverKey: key.publicKey, lifetimeSeconds: Self.nonceLifetime)
     }
 
-    /// Replaces the device's key. A repeated identical request gets the same answer.
+    /// Replaces the device's key. A repeated identical request gets the same answer. Returns after the tunnel has applied
+    /// the key; see ``useTunnel(waitLimit:apply:)``.
     package func rotate(_ request: RotationRequest, _ caller: Caller) async throws(GatewayError) -> EnrolmentGrant {
         let found = try await own(caller)
         let id = found.device.id
@@ -60,10 +61,11 @@ extension GatewayService {
         let audit = record(
             .deviceKeyRotated, "device:\(id)", caller, ["from": old.base64, "to": request.publicKey.base64])
         do throws(GatewayError) {
-            return try grant(
-                try await changed(
-                    "device",
-                    try await store.change(device: id, .rotation(from: old, to: request.publicKey, by: hash), audit)))
+            let updated = try await changed(
+                "device",
+                try await store.change(device: id, .rotation(from: old, to: request.publicKey, by: hash), audit))
+            await awaitTunnel(caller.source)
+            return try grant(updated)
         } catch {
             // The same request may already have succeeded on another connection.
             guard case .notFound = error else { throw error }

@@ -124,6 +124,29 @@ package final class GatewayService: Sendable {
     /// The listeners of the API that accept no connections.
     package var listenerProblems: [NetworkProblem] { listenerSource.withLock { $0 }() }
 
+    private let tunnel = Mutex<(limit: Duration, apply: @Sendable () async -> Void)?>(nil)
+
+    /// Has each reply to a device that has a new key wait until the tunnel has applied the key. The device sends its first
+    /// handshake initiation when it has the reply, and repeats a lost one only after 5 s.
+    /// - Parameters:
+    ///   - limit: The longest wait, so that a network that does not answer delays no reply further.
+    ///   - apply: Applies the changes of the store to the tunnel.
+    package func useTunnel(waitLimit limit: Duration = .seconds(2), apply: @escaping @Sendable () async -> Void) {
+        tunnel.withLock { $0 = (limit, apply) }
+    }
+
+    /// Waits until the tunnel has applied the changes of the store.
+    ///
+    /// A request that has arrived through the tunnel does not wait: if it replaces the key of its device, the tunnel ends
+    /// the session that carries the reply.
+    /// - Parameter source: The address of the request; `nil` for a local request.
+    func awaitTunnel(_ source: IPAddress?) async {
+        let isInside = source.map { source in settings.addresses.contains { $0.network.contains(source) } } ?? false
+        guard !isInside, let (limit, apply) = tunnel.withLock({ $0 }) else { return }
+        if await isDone(within: limit, apply) { return }
+        logRateLimited("cannot apply a device's key to the tunnel within \(limit): its first handshake may be lost")
+    }
+
     // MARK: - Time
 
     /// The wall clock in whole milliseconds, the precision of the store.

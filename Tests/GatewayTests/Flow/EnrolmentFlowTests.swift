@@ -74,6 +74,23 @@ struct EnrolmentFlowTests {
         }
     }
 
+    @Test("The gateway's tunnel has each device as a peer when the device receives the reply to its enrolment")
+    func peersAtReply() async throws {
+        try await TestFolder.use { folder in
+            let scene = try await FlowScene(folder)
+            let (servers, token) = try await scene.enrolmentToken(devices: 20)
+            let client = EnrolmentClient(servers: servers, transport: PinnedProvisioningTransport())
+            var random = SystemRandomNumberGenerator()
+            for _ in 0..<20 {
+                let device = DeviceEnrolment(token: token, using: &random)
+                let key = device.privateKey.publicKey
+                _ = try await client.enrol(EnrolmentRequest(publicKey: key, credential: device.credential), with: token)
+                #expect(scene.process.runtime?.livePeers[key] != nil)
+            }
+            await scene.stop()
+        }
+    }
+
     @Test("A gateway whose keys are not in the invitation gets no request")
     func otherKeys() async throws {
         try await TestFolder.use { folder in

@@ -5,6 +5,7 @@ import FoundationEssentials
 import NetworkAddresses
 import PacketTunnelTesting
 import Provisioning
+import Synchronization
 import Testing
 import WireGuardCore
 
@@ -136,6 +137,50 @@ import WireGuardCore
         await #expect(throws: GatewayError.userDisabled) {
             _ = try await fixture.service.enrol(bearer: open.secret.exportedText, request, from: fixture.home)
         }
+    }
+
+    @Test("A reply with a device's new key waits until the tunnel has the key, unless it passes through the tunnel")
+    func appliedKeys() async throws {
+        let fixture = try ServiceFixture()
+        let service = fixture.service
+        let applied = Mutex<Set<PublicKey>>([])
+        service.useTunnel { [weak service] in
+            let peers = try? await service?.peers(after: nil, .gateway)
+            applied.withLock { $0 = Set(peers?.changed.compactMap(\.publicKey) ?? []) }
+        }
+        let anna = try await fixture.user()
+        let device = try await fixture.enrolled(anna)
+        #expect(applied.withLock { $0 } == [device.key.publicKey])
+
+        let token = try await fixture.token(.addKey, of: anna).secret.exportedText
+        let pia = fixture.key().publicKey
+        _ = try await service.addKey(token: token, publicKey: pia, from: fixture.home)
+        #expect(applied.withLock { $0 } == [device.key.publicKey, pia])
+
+        func rotate(_ key: PrivateKey, from source: IPAddress) async throws -> PrivateKey {
+            let caller = try await service.caller(bearer: device.credential.exportedText, from: source)
+            let (new, nonce) = (fixture.key(), try await service.rotationNonce(caller))
+            let request = try #require(RotationRequest(from: key, to: new.publicKey, answering: nonce))
+            _ = try await service.rotate(request, caller)
+            return new
+        }
+        let outside = try await rotate(device.key, from: fixture.home)
+        #expect(applied.withLock { $0 } == [outside.publicKey, pia])
+        _ = try await rotate(outside, from: try #require(device.grant.addresses.first))
+        #expect(applied.withLock { $0 } == [outside.publicKey, pia])
+    }
+
+    @Test("A hung tunnel delays the reply to an enrolment only until the limit", .timeLimit(.minutes(1)))
+    func hungTunnel() async throws {
+        let fixture = try ServiceFixture()
+        let (ends, end) = AsyncStream.makeStream(of: Void.self)
+        fixture.service.useTunnel(waitLimit: .milliseconds(10)) {
+            // Unlike this task, a separate one is not cancelled at the limit.
+            await Task { for await _ in ends {} }.value
+        }
+        let device = try await fixture.enrolled(try await fixture.user())
+        #expect(try await fixture.service.grant(device.caller).device.publicKey == device.key.publicKey)
+        end.finish()
     }
 
     @Test("A token for PIA's clients puts one key after another into one slot, and is valid nowhere else")
