@@ -8,4 +8,6 @@ target_information=$(swift -print-target-info 2>/dev/null || true)
 # A value of the toolchain's description of its target; empty if there is none.
 target_value() { sed -n "s/^ *\"$1\": *\"\(.*\)\".*/\1/p" <<<"$target_information" | head -n 1; }
 
-toolchain_clang=$(target_value runtimeResourcePath)/../../bin/clang
+# Empty if there is no toolchain.
+toolchain_clang=$(target_value runtimeResourcePath)
+toolchain_clang=${toolchain_clang:+$toolchain_clang/../../bin/clang}
