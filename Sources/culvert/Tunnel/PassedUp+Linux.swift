@@ -9,8 +9,9 @@
     import TunnelSystem
     import WireGuardDevice
 
-    /// The options of `culvert up`, without the parser, which would take as long as the rest of a process's start: for a process of
-    /// the tunnel, which has the same arguments as this one and gets the parsed options, and for arguments without options.
+    /// The options of `culvert up`, read without the parser, which would take as long as the rest of a process's start. A
+    /// process of the tunnel gets them as text from the process that has parsed them. Arguments without options need no
+    /// parser.
     struct PassedUp: Codable, Hashable {
         private var tunnel: String
         private var interface: String?
@@ -36,8 +37,8 @@
         private var profiles = ProfileFolder.standard
         private var runtimeDirectory: String?
 
-        /// The options of arguments that have none, only the tunnel and what a process of the tunnel is told. Returns `nil` for
-        /// other arguments.
+        /// Reads arguments that consist of the tunnel and, for a process of the tunnel, of its private options. Returns `nil`
+        /// for other arguments.
         init?(plain arguments: [String]) {
             guard arguments.count >= 2, arguments[0] == UpCommand.name, !arguments[1].isEmpty,
                 !arguments[1].hasPrefix("-")
@@ -48,11 +49,11 @@
                 switch option {
                 case "--foreground": foreground = true
                 case "--report-descriptor":
-                    reportDescriptor = rest.popFirst().flatMap { Int32($0) }
-                    guard reportDescriptor != nil else { return nil }
+                    guard let number = rest.popFirst().flatMap({ Int32($0) }), number >= 0 else { return nil }
+                    reportDescriptor = number
                 case "--run-programs":
-                    runPrograms = rest.popFirst()
-                    guard runPrograms != nil else { return nil }
+                    guard let place = rest.popFirst(), !place.hasPrefix("-") else { return nil }
+                    runPrograms = place
                 default: return nil
                 }
             }
@@ -108,12 +109,10 @@
 
         // MARK: - Text
 
-        /// The options as text. Empty if the other process needs no text, or must parse its arguments, because the options have
-        /// none.
-        var text: [UInt8] {
-            var plain = self
-            (plain.foreground, plain.reportDescriptor, plain.runPrograms) = (false, nil, nil)
-            guard plain != PassedUp(plain: [UpCommand.name, tunnel]) else { return [] }
+        /// The options as text, for a process with these arguments. Empty if the process needs no text, or must parse its arguments,
+        /// because the options have none.
+        func text(for arguments: [String]) -> [UInt8] {
+            guard PassedUp(plain: arguments) != self else { return [] }
             return (try? JSONEncoder().encode(self)).map { Array($0) } ?? []
         }
 

@@ -17,8 +17,8 @@
         /// - Returns: the exit status; `nil` for other arguments.
         static func servePrograms(_ arguments: [String]) -> Int32? { TunnelPrograms.serve(arguments) }
 
-        /// The command without the parser: with the options that another process of the tunnel has parsed and passed, if these are
-        /// the arguments of such a process, or of arguments without options.
+        /// The command without the parser: with the options that another process of the tunnel has parsed and passed, if
+        /// these are the arguments of such a process, or of arguments without options.
         static func readyCommand(_ arguments: [String]) -> UpCommand? {
             (PassedUp(for: arguments) ?? PassedUp(plain: arguments))?.command
         }
@@ -125,7 +125,9 @@
             _ tunnel: LoadedTunnel, _ command: UpCommand, _ programs: SupervisorChannels, _ console: Console
         ) async throws(CommandProblem) {
             let name = tunnel.name
-            let arguments = Array(CommandLine.arguments.dropFirst())
+            let arguments =
+                CommandLine.arguments.dropFirst()
+                + ["--foreground", "--report-descriptor", "\(ServiceLauncher.reportNumber)"]
             let began = ContinuousClock.now
             if let report = try await running(name, command) {
                 throw CommandProblem(
@@ -136,9 +138,8 @@
             var service = command
             (service.foreground, service.reportDescriptor) = (true, ServiceLauncher.reportNumber)
             let launcher = ServiceLauncher(
-                arguments: ["culvert"] + arguments
-                    + ["--foreground", "--report-descriptor", "\(ServiceLauncher.reportNumber)"],
-                input: PassedUp(service).text, programs: programs, limit: .seconds(2 * command.timeout + 150)
+                arguments: ["culvert"] + arguments, input: PassedUp(service).text(for: Array(arguments)), programs: programs,
+                limit: .seconds(2 * command.timeout + 150)
             ) { event in
                 switch event {
                 case .step(let text): console.line("\(name): \(text)")

@@ -123,8 +123,8 @@ struct UpCommand: ParsableCommand {
 }
 
 extension UpCommand {
-    /// Parses a command line of `up` without the descriptions of all other commands, and one without options without the parser:
-    /// both would delay the start of a tunnel.
+    /// Parses a command line of `up` without the descriptions of all other commands, and one without options without the
+    /// parser: both would delay the start of a tunnel.
     /// - Returns: `nil` for other commands, requests for help, and mistakes.
     static func parsed(from arguments: [String]) -> UpCommand? {
         guard arguments.first == name else { return nil }

@@ -12,8 +12,8 @@
     /// The processes that start programs for a tunnel's process: nft and resolvconf, the file's commands, requests to a gateway.
     ///
     /// The first process reads the file or profile itself, before any data arrives from a network. Then it only keeps
-    /// the second process running, which starts programs, but only those that the first process named. `culvert up` starts the
-    /// first process before it reads the file itself; the second process starts together with the tunnel's process.
+    /// the second process running, which starts programs, but only those that the first process named. `culvert up` starts
+    /// the first process before it reads the file itself; the second process starts together with the tunnel's process.
     enum TunnelPrograms {
         /// Starts the first process. Call this before privileges are dropped.
         /// - Parameter atRoot: whether it works in the root folder, for a tunnel's process in the background.
@@ -23,10 +23,10 @@
             let place = atRoot ? Place.root : .here
             var command = command
             (command.foreground, command.runPrograms) = (false, place.rawValue)
+            arguments += ["--run-programs", place.rawValue]
             return try SupervisorChannels.start(
-                program: SpawnPlatform.ownProgram,
-                arguments: ["culvert"] + arguments + ["--run-programs", place.rawValue], environment: environment,
-                input: PassedUp(command).text)
+                program: SpawnPlatform.ownProgram, arguments: ["culvert"] + arguments, environment: environment,
+                input: PassedUp(command).text(for: arguments))
         }
 
         /// The values of `--run-programs` of the first process, which is in the root folder or in that of the command.
