@@ -22,7 +22,8 @@ final class ServerNetworkCore {
     /// The losses of the firewall, which determine when forwarding resumes.
     var losses = LossBackoff()
     var repairs = NetworkRepairs()
-    /// What another process has undone of the firewall, and that process, until the firewall is in effect again. An attempt may fail.
+    /// The parts of the firewall that another process has undone, and the name of that process. `nil` once the firewall is
+    /// in effect again, which may take several attempts.
     var unrecordedRepair: (undone: [String], origin: String)?
     /// The parts of the network that are not in effect.
     private(set) var problems = NetworkProblems()

@@ -3,6 +3,7 @@
 
 #if os(Linux)
     import NetworkAddresses
+    import PacketTunnel
     import Testing
 
     @testable import PacketTunnelLinux
@@ -31,7 +32,7 @@
                 try world.host.perform {
                     let addresses = try ["10.9.0.2/24", "fd09::2/64"].map { try InterfaceAddress($0) }
                     let guardian = LeakGuard(
-                        name: "a_name_of_15_b", policy: .routeBased, mark: 51_820,
+                        name: "a_name_of_15_by", policy: .routeBased, mark: 51_820,
                         settings: TunnelSettings(
                             remoteAddress: "192.0.2.1", addresses: addresses, includedRoutes: [.allIPv4]),
                         routesByMark: true)
@@ -41,7 +42,8 @@
                     }
                     try SystemProgram.required("nft").check(table.options, input: table.script)
                     let wanted = try listed()
-                    try LinuxNetwork().make(.firewall(table), .nothing)
+                    let socket = try #require(try FirewallSocket())
+                    try socket.load(table.name, try #require(table.chains))
                     #expect(try listed() == wanted)
                     #expect(wanted.contains("fd09::2") && wanted.contains("ct mark set 0x0000ca6c"))
                 }
@@ -95,8 +97,10 @@
                     let listing = try listing(world)
                     try world.host.run("nft", "delete table inet \(Self.name); \(listing)")
                     #expect(try network.lacksRules(Self.name))
+                    #expect(try network.missing(of: [change]) == [change], "both checks agree")
                     try network.make(change, .nothing)
                     #expect(try !network.lacksRules(Self.name))
+                    #expect(try network.missing(of: [change]).isEmpty)
                 }
             }
 

@@ -168,8 +168,12 @@ package final class LinuxNetwork: NetworkSystem {
     private func loadOnce(_ table: FirewallTable) throws(LinuxNetworkError) {
         // The new table may have fewer rules than the present one. While nft runs, a table with at least one rule
         // counts as present.
-        if let former = loaded[table.name] { loaded[table.name] = Loaded(ruleCount: min(former.ruleCount, 1)) }
-        try replace(table)
+        let former = loaded[table.name]
+        if let former { loaded[table.name] = Loaded(ruleCount: min(former.ruleCount, 1)) }
+        do throws(LinuxNetworkError) { try replace(table) } catch {
+            loaded[table.name] = former
+            throw error
+        }
         (listings[table.name], loadedChains[table.name]) = (nil, nil)
         let lost = LinuxNetworkError(.netlink(operation: "keep the firewall table \(table.name)"), errno: EBUSY)
         if let socket = try firewallSocket() {
@@ -196,11 +200,16 @@ package final class LinuxNetwork: NetworkSystem {
     /// Loads a table in place of one of that name.
     private func replace(_ table: FirewallTable) throws(LinuxNetworkError) {
         let socket = try firewallSocket()
+        var refusal = LinuxNetworkError(.programMissing(name: "nft"))
         if let chains = table.chains, let socket {
-            // nft names the refused part, or replaces a table that another process has just created.
-            do throws(LinuxNetworkError) { return try socket.load(table.name, chains) } catch {}
+            // Another process may have created or deleted the table since the socket found it.
+            for _ in 0..<2 {
+                do throws(LinuxNetworkError) { return try socket.load(table.name, chains) } catch { refusal = error }
+                guard [EEXIST, ENOENT].contains(refusal.errno) else { break }
+            }
         }
-        let nft = try SystemProgram.required("nft")
+        // nft names the refused part.
+        guard let nft = SystemProgram("nft") else { throw refusal }
         if try socket?.tables().contains(table.name) == false {
             let outcome = try nft.run(table.options, input: table.firstScript, meanwhile: whileWaiting)
             // If it fails because another process has just created the table, the next run replaces that table. Otherwise
@@ -325,6 +334,8 @@ package final class LinuxNetwork: NetworkSystem {
         if let chains = loadedChains[table.name] {
             return try inKernel(table, firewallSocket()?.handles(of: table.name)) == chains
         }
+        // A table that another process has put in its place may look the same. If the kernel does not answer, nft compares.
+        guard (try? lacksRules(table.name)) != true else { return false }
         // The elements of maps change without loading the table again.
         guard let listed = listings[table.name], table.form == .json || listed.body == table.body else { return false }
         return Self.fixed(try listing(table.name, table.form), table.form) == listed.text
@@ -339,7 +350,7 @@ package final class LinuxNetwork: NetworkSystem {
     /// - Returns: The listing, and whether its fixed part equals that of the loaded table.
     package func present(_ table: String) throws(LinuxNetworkError) -> (listing: TableListing, isFixed: Bool) {
         let listing = TableListing(try listing(table, .json))
-        return (listing, listings[table]?.text == listing.fixed)
+        return (listing, listings[table]?.text == listing.fixed && (try? lacksRules(table)) != true)
     }
 
     /// The number of the firewall's last transaction by any process; `nil` if it is not known. It takes microseconds

@@ -5,8 +5,8 @@ import CTunnelSystem
 package import NetworkAddresses
 import TunnelSystem
 
-/// A chain of rules that the kernel calls for arriving or leaving packets. Its table can be loaded by messages to the kernel, which
-/// takes less than a millisecond; the start of nft takes several.
+/// A chain of rules that the kernel calls for arriving or leaving packets. Its table can be loaded by messages to the
+/// kernel, which takes less than a millisecond; the start of nft takes several.
 package struct FirewallChain: Hashable, Sendable {
     /// The hooks, by their numbers in linux/netfilter.h.
     package enum Hook: UInt32, Sendable {
