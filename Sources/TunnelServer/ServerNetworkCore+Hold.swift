@@ -27,7 +27,7 @@ extension ServerNetworkCore {
     func holdAtNotice() -> Bool {
         guard let running else { return false }
         let wasHeld = isHeld
-        // Transactions at a high rate can prevent a listing of the rules. The notice alone is then the reason.
+        // If the kernel refuses to list the rules, the notice alone is the reason.
         return holdIfRulesAreMissing(running, orUnknown: true) && !wasHeld
     }
 

@@ -29,9 +29,10 @@ package final class LinuxNetwork: NetworkSystem {
     package var whileWaiting: (() -> Void)?
 
     private struct Loaded {
-        /// `nil` while nft replaces the table.
+        /// `nil` while nft replaces the table, and for a table of an earlier process.
         var identity: FirewallSocket.Identity?
-        var ruleCount: Int
+        /// The handles of its rules, which do not include rules that were added later; `nil` while nft replaces the table.
+        var rules: Set<UInt64>?
     }
 
     private struct Listing {
@@ -166,10 +167,9 @@ package final class LinuxNetwork: NetworkSystem {
     }
 
     private func loadOnce(_ table: FirewallTable) throws(LinuxNetworkError) {
-        // The new table may have fewer rules than the present one. While nft runs, a table with at least one rule
-        // counts as present.
+        // The rules of the new table have other handles. While nft runs, a table with at least one rule counts as present.
         let former = loaded[table.name]
-        if let former { loaded[table.name] = Loaded(ruleCount: min(former.ruleCount, 1)) }
+        if let former { loaded[table.name] = Loaded(rules: former.rules == [] ? [] : nil) }
         do throws(LinuxNetworkError) { try replace(table) } catch {
             loaded[table.name] = former
             throw error
@@ -180,7 +180,7 @@ package final class LinuxNetwork: NetworkSystem {
             guard let identity = try socket.identity(of: table.name), let handles = try socket.handles(of: table.name),
                 identity.handle == handles.table
             else { throw lost }
-            loaded[table.name] = Loaded(identity: identity, ruleCount: handles.rules.count)
+            loaded[table.name] = Loaded(identity: identity, rules: Set(handles.rules))
             if let chains = table.chains {
                 guard handles.rules.count == chains.reduce(0, { $0 + $1.rules.count }),
                     let present = try inKernel(table, handles)
@@ -287,22 +287,21 @@ package final class LinuxNetwork: NetworkSystem {
         }
         let table = FirewallTable(name: name, body: String(listing[listing.index(after: start)..<end]))
         (listings[name], loadedChains[name]) = (Listing(body: table.body, text: Array(listing.utf8)), nil)
-        loaded[name] = (try? firewallSocket()?.handles(of: name)).map { Loaded(ruleCount: $0.rules.count) }
+        loaded[name] = (try? firewallSocket()?.handles(of: name)).map { Loaded(rules: Set($0.rules)) }
         return table
     }
 
     /// The text that nft lists for a table; empty if there is none.
     func listed(_ table: String) throws(LinuxNetworkError) -> String { try listing(table) }
 
-    /// Whether a loaded table is missing, was replaced or switched off, or has fewer rules than when it was loaded. It
+    /// Whether a loaded table is missing, was replaced or switched off, or lacks a rule that it had when it was loaded. It
     /// takes microseconds and runs no program.
     /// - Throws: The error of the kernel if it refuses to list the rules.
     package func lacksRules(_ name: String) throws(LinuxNetworkError) -> Bool {
         guard let wanted = loaded[name] else { return false }
         guard let socket = try firewallSocket(), let identity = try socket.identity(of: name) else { return true }
         guard wanted.identity == nil || identity == wanted.identity else { return true }
-        guard let handles = try socket.handles(of: name) else { return true }
-        return handles.rules.count < wanted.ruleCount
+        return try !socket.hasRules(wanted.rules, in: name)
     }
 
     /// Whether the table exists and blocks packets in each of the chains for outgoing packets.

@@ -59,6 +59,8 @@ final class FirewallSocket {
     private static let tableHandle: UInt16 = 4
     private static let chainHandle: UInt16 = 2
     private static let ruleHandle: UInt16 = 3
+    /// `NFTA_RULE_CHAIN`.
+    private static let ruleChain: UInt16 = 2
     /// `NFTA_GEN_ID`, whose value is big-endian.
     private static let generationAttribute: UInt16 = 1
     /// The errors of a kernel without nf_tables.
@@ -98,10 +100,38 @@ final class FirewallSocket {
     /// Returns the handles of a table of the family `inet`; `nil` if the table does not exist.
     func handles(of table: String) throws(LinuxNetworkError) -> Handles? {
         guard let present = try listTables().first(where: { $0.text(Self.nameAttribute) == table }) else { return nil }
-        let rules = try list(Message.getRule, answer: Message.newRule, "list the firewall rules")
-            .filter { $0.text(Self.nameAttribute) == table }
+        let rules = try list(
+            Message.getRule, answer: Message.newRule, Self.listRules, only: [(Self.nameAttribute, table)])
         return Handles(
             table: present.handle(Self.tableHandle), rules: rules.map { $0.handle(Self.ruleHandle) })
+    }
+
+    private static let listRules = "list the firewall rules"
+
+    /// Whether a table of the family `inet` has the rules with these handles.
+    ///
+    /// Transactions of other processes cannot prevent an answer: a handle is not used again, so a rule in an interrupted list
+    /// had not been deleted when the list began.
+    /// - Parameter wanted: `nil` if any rule suffices.
+    func hasRules(_ wanted: Set<UInt64>?, in table: String) throws(LinuxNetworkError) -> Bool {
+        var missing = wanted
+        for _ in 0..<Self.mostLists {
+            let (found, isInterrupted) = try listOnce(
+                Message.getRule, answer: Message.newRule, Self.listRules, only: [(Self.nameAttribute, table)])
+            if wanted == nil, !found.isEmpty { return true }
+            missing?.subtract(found.map { $0.handle(Self.ruleHandle) })
+            if missing?.isEmpty == true { return true }
+            if !isInterrupted { return false }
+        }
+        return false
+    }
+
+    /// Whether a chain of a table of the family `inet` has a rule.
+    func hasRules(inChain chain: String, of table: String) throws(LinuxNetworkError) -> Bool {
+        try !list(
+            Message.getRule, answer: Message.newRule, Self.listRules,
+            only: [(Self.nameAttribute, table), (Self.ruleChain, chain)]
+        ).isEmpty
     }
 
     /// The kernel's number of a table, and its flags, such as `dormant`.
@@ -200,24 +230,35 @@ final class FirewallSocket {
     /// The number of attempts to read a list that changes while it is read.
     private static let mostLists = 16
 
+    /// - Parameter names: The attributes that the listed objects must have, each with its text.
     private func list(
-        _ type: UInt16, answer: UInt16, _ operation: String
+        _ type: UInt16, answer: UInt16, _ operation: String, only names: [(UInt16, String)] = []
     ) throws(LinuxNetworkError) -> [NetlinkAttributes] {
-        let request = NetlinkRequest(type: type, flags: Netlink.dump, body: Self.header)
         for _ in 0..<Self.mostLists {
-            let replies: [NetlinkReply]
-            do throws(SystemError) {
-                replies = try socket.exchange(request, operation)
-            } catch {
-                guard !Self.unsupported.contains(error.errno) else { return [] }
-                throw RouteSocket.failure(error.operation, error.errno)
-            }
-            guard !replies.contains(where: \.isInterrupted) else { continue }
-            return replies.filter { $0.type == answer }.map { reply in
-                NetlinkReader(bytes: reply.body).attributes(from: Self.header.count)
-            }
+            let (found, isInterrupted) = try listOnce(type, answer: answer, operation, only: names)
+            if !isInterrupted { return found }
         }
         throw RouteSocket.failure("\(operation): they change all the time", EAGAIN)
+    }
+
+    /// - Returns: The list, and whether a transaction of any process interrupted it. It may then be incomplete.
+    private func listOnce(
+        _ type: UInt16, answer: UInt16, _ operation: String, only names: [(UInt16, String)]
+    ) throws(LinuxNetworkError) -> (found: [NetlinkAttributes], isInterrupted: Bool) {
+        var request = NetlinkRequest(type: type, flags: Netlink.dump, body: Self.header)
+        for (kind, text) in names { request.append(kind, text) }
+        let replies: [NetlinkReply]
+        do throws(SystemError) {
+            replies = try socket.exchange(request, operation)
+        } catch {
+            guard !Self.unsupported.contains(error.errno) else { return ([], false) }
+            throw RouteSocket.failure(error.operation, error.errno)
+        }
+        // Not all kernels apply the names.
+        let found = replies.filter { $0.type == answer }
+            .map { NetlinkReader(bytes: $0.body).attributes(from: Self.header.count) }
+            .filter { attributes in names.allSatisfy { attributes.text($0.0) == $0.1 } }
+        return (found, replies.contains(where: \.isInterrupted))
     }
 }
 
