@@ -87,7 +87,11 @@ extension LinuxNetwork {
             guard !others.isEmpty else { return false }
             // The table of a killed server has no interface.
             let tables = Set(try netlink.links().map { LeakGuard.tableName($0.name) })
-            return others.contains { tables.contains($0.table) }
+            for (table, _) in others where tables.contains(table) {
+                // A flush leaves the chains, but without rules that server's table drops nothing.
+                if try firewallSocket()?.hasRules(inChain: "forwarding", of: table) == true { return true }
+            }
+            return false
         } catch {
             // The setting is restored. A server that needs it makes the change again.
             return false
