@@ -47,16 +47,18 @@ extension ServerNetworkCore {
 
     /// Resets forwarding to 0: without rules the server would forward every packet. Sessions continue.
     ///
-    /// If the host forwarded before the server started, that continues, so the interfaces are taken down instead.
+    /// If forwarding continues, because the host forwarded before the server started or another server needs it, the interfaces
+    /// are taken down instead. Repeated calls stop forwarding that another process, or an incomplete restoration, enabled.
     private func holdForwarding(_ running: Running) {
-        guard !isHeld else { return }
+        let wasHeld = isHeld
         isHeld = true
         var isStopped = running.firewall.isOnlyForwarder
         do throws(LinuxNetworkError) {
-            try running.ledger.suspend(running.plan.filter(Self.isForwarding))
+            let kept = try running.ledger.suspend(running.plan.filter(Self.isForwarding))
+            if !kept.isEmpty { isStopped = false }
         } catch {
             isStopped = false
-            logger.error("\(error)")
+            if !wasHeld { logger.error("\(error)") }
         }
         if !isStopped { takeLinksDown(running) }
     }
@@ -69,15 +71,20 @@ extension ServerNetworkCore {
         takeLinksDown(running)
     }
 
-    /// The kernel removes the routes with the links, so the next change of clients compares them.
+    /// The kernel removes the routes with the links, so the next change of clients compares them. Repeated calls take down an
+    /// interface that could not be taken down before.
     private func takeLinksDown(_ running: Running) {
-        guard !areLinksDown else { return }
+        let isFirst = !areLinksDown
         areLinksDown = true
+        var isDone = true
         // Each device separately: a missing device must not keep the others up.
         for device in [running.device] + running.further {
-            do throws(TunnelIOError) { try device.setUp(false) } catch { logger.error("\(error)") }
+            do throws(TunnelIOError) { try device.setUp(false) } catch {
+                isDone = false
+                if isFirst { logger.error("\(error)") }
+            }
         }
-        logger.error("nothing is forwarded until the firewall is in effect again")
+        if isFirst, isDone { logger.error("nothing is forwarded until the firewall is in effect again") }
     }
 
     /// Brings the interfaces up, and forwards packets again, once the firewall is in effect and ``LossBackoff`` permits it.
@@ -96,9 +103,20 @@ extension ServerNetworkCore {
         losses.recordInEffect(at: now)
         guard losses.remaining(at: now) == 0 else { return !areLinksDown }
         let missing = try missingInterface(running)
-        if missing == nil { try running.ledger.restore(running.ledger.undone(of: running.plan)) }
         let wereLinksDown = areLinksDown
+        if missing == nil {
+            do throws(LinuxNetworkError) {
+                try running.ledger.restore(running.ledger.undone(of: running.plan))
+            } catch {
+                // A restoration continues after a failure, so links may be up, and forwarding may be on.
+                holdForwarding(running)
+                if wereLinksDown { takeLinksDown(running) }
+                throw error
+            }
+        }
         (isHeld, areLinksDown) = (false, false)
+        // The links may have been taken down after this round began to compare the routes.
+        if wereLinksDown { running.clients.invalidateRoutes() }
         // The firewall may have been removed before forwarding began, and the notice read after.
         guard !holdIfRulesAreMissing(running, orUnknown: true) else { return !areLinksDown }
         if let missing {

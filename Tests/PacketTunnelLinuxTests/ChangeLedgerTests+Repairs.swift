@@ -163,11 +163,11 @@ extension ChangeLedgerTests {
         let ledgers = [try ledger(network, "cvt0"), try ledger(network, "cvt1")]
         for ledger in ledgers { try ledger.apply([step]) }
         network.servers = ["cvt1"]
-        try ledgers[0].suspend([step])
+        #expect(try ledgers[0].suspend([step]) == [step])
         #expect(network.state.settings[LinuxSamples.setting] == "1")
         network.servers = []
         for ledger in ledgers {
-            try ledger.suspend([step])
+            #expect(try ledger.suspend([step]).isEmpty)
             #expect(network.state == before)
             try ledger.restore([step])
             #expect(network.state.settings[LinuxSamples.setting] == "1")

@@ -311,17 +311,24 @@ package final class ChangeLedger {
     ///
     /// A setting stays if the system shows that another server needs it. The journal of another server does not show that:
     /// the firewall of that server may be lost too.
+    /// - Returns: The settings that stay.
     /// - Throws: The first failure.
-    package func suspend(_ changes: [Change]) throws(LinuxNetworkError) {
+    @discardableResult
+    package func suspend(_ changes: [Change]) throws(LinuxNetworkError) -> [Change] {
         var failure: LinuxNetworkError?
+        var kept: [Change] = []
         for entry in entries.reversed() where entry.isMade && changes.contains(entry.change) {
             let isNeeded = system.isNeeded(entry.change, byOthersThan: journal.name)
-            guard let previous = isNeeded ? entry.previous.whileShared : entry.previous.unconditional else { continue }
+            guard let previous = isNeeded ? entry.previous.whileShared : entry.previous.unconditional else {
+                kept.append(entry.change)
+                continue
+            }
             do throws(LinuxNetworkError) { try system.undo(entry.change, previous) } catch {
                 failure = failure ?? error
             }
         }
         if let failure { throw failure }
+        return kept
     }
 
     /// Called with a change that failed. It throws to stop the others.
