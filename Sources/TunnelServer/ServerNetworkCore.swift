@@ -96,6 +96,8 @@ final class ServerNetworkCore {
             // Undoes the changes of an earlier process before anything reads the host's own settings.
             defer { reportKeptForwarding() }
             let ledger = try ChangeLedger(name: wanted.name, directory: directory, system: network)
+            // Another process may keep the lock of the journals for seconds.
+            ledger.whileWaiting = network.whileWaiting
             return (ledger, carriesIPv6 ? wanted : wanted.withoutIPv6)
         }
         do throws(TunnelServerError) {
@@ -103,6 +105,8 @@ final class ServerNetworkCore {
             starts += 1
             (ends, knowsClients) = (ConnectionEnds(), false)
             running = made
+            // The kernel's notices had no effect until now, and packets are already forwarded.
+            holdIfRulesAreMissing(made, orUnknown: true)
             return (made.device, made.further, settings)
         } catch {
             stop(ledger)
@@ -152,10 +156,11 @@ final class ServerNetworkCore {
         do throws(TunnelServerError) {
             return try Self.onHost { () throws(LinuxNetworkError) in
                 let (plan, interfaces) = try steps(settings)
-                try ledger.apply([rules] + plan)
                 let system = HostClientSystem(network, ledger, firewall)
                 let clients = ClientNetwork(firewall, system, interfaces, logger: logger)
+                // Forwarding is enabled last: nft may take seconds.
                 try clients.listTable()
+                try ledger.apply([rules] + plan)
                 return Running(
                     ledger: ledger, device: device, further: further, firewall: firewall, system: system,
                     clients: clients, plan: plan)

@@ -15,7 +15,7 @@ package final class ChangeLedger {
     /// again.
     private var isLocked = false
     /// Called every few milliseconds, on the same thread, while another process holds the lock of the journals.
-    var whileWaiting: (() -> Void)?
+    package var whileWaiting: (() -> Void)?
 
     /// Runs `body` with the lock of the journals. `body` may call other methods of this object.
     func locked<Result>(
