@@ -40,18 +40,39 @@ struct LossBackoffTests {
         #expect(losses.remaining(at: 3 * Self.second) == 0)
     }
 
-    @Test("A series ends after a minute without a loss")
-    func forgets() {
+    /// The pauses after 100 losses, each some time after the firewall was in effect again.
+    private func pauses(interval: Int64) -> [Int64] {
         var losses = LossBackoff()
-        for _ in 0..<9 {
+        return (0..<Int64(100)).map { number in
+            losses.recordLoss(at: number * interval)
+            losses.recordInEffect(at: number * interval)
+            return losses.pause
+        }
+    }
+
+    @Test("Losses that are a minute apart cause no pause")
+    func minutes() {
+        #expect(pauses(interval: 60 * Self.second).allSatisfy { $0 == 0 })
+    }
+
+    @Test("Losses that are at most ten seconds apart lead to longer and longer pauses", arguments: [100, 1000, 10_000])
+    func seconds(milliseconds: Int64) {
+        let pauses = pauses(interval: milliseconds * Self.second / 1000)
+        #expect(pauses == pauses.sorted() && pauses.last == 32 * Self.second)
+    }
+
+    @Test("Each quarter of a minute in effect takes one loss off the series")
+    func decays() {
+        var losses = LossBackoff()
+        for _ in 0..<100 {
             losses.recordLoss(at: 0)
             losses.recordInEffect(at: 0)
         }
-        losses.recordLoss(at: LossBackoff.memory - 1)
-        losses.recordInEffect(at: LossBackoff.memory - 1)
-        #expect(losses.remaining(at: LossBackoff.memory) != 0)
-        losses.recordLoss(at: 2 * LossBackoff.memory)
-        losses.recordInEffect(at: 2 * LossBackoff.memory)
-        #expect(losses.count == 1 && losses.remaining(at: 2 * LossBackoff.memory) == 0)
+        #expect(losses.count == LossBackoff.most)
+        losses.recordLoss(at: 4 * LossBackoff.decay - 1)
+        losses.recordInEffect(at: 4 * LossBackoff.decay)
+        #expect(losses.count == LossBackoff.most - 3 + 1)
+        losses.recordLoss(at: 104 * LossBackoff.decay)
+        #expect(losses.count == 1)
     }
 }
