@@ -21,28 +21,44 @@ extension GatewayRuntime {
     /// the devices there.
     func storeChangedEndpoints() {
         guard let device, device.engineStatistics.endpointChanges != storedEndpointChanges else { return }
+        guard clock.nanoseconds() >= nextEndpointScan else { return }
         startFlush(of: .moved)
     }
 
+    /// Starts a write, unless one is in progress. A write of everything then follows it.
     func startFlush(of selection: FlushSelection) {
-        guard flushing == nil, !isStopped else { return }
+        guard !isStopped else { return }
+        guard flushing == nil else {
+            if selection == .all { isFlushDue = true }
+            return
+        }
         flushing = Task {
             await flush(selection)
             flushing = nil
+            guard isFlushDue else { return }
+            isFlushDue = false
+            startFlush(of: .all)
         }
     }
+
+    /// The least pause from a scan of all peers to the next scan for changed endpoints, as a multiple of the time that the
+    /// scan took.
+    private static let scanRest: Int64 = 50
 
     /// Stores the traffic that was counted since the last write.
     func flush(_ selection: FlushSelection) async {
         let (devices, now) = (peers.devices, clock.now())
         // Read it before the peers: a change in between is stored by the next write.
         storedEndpointChanges = device?.engineStatistics.endpointChanges
+        let began = clock.nanoseconds()
         for peer in device?.peers ?? [] {
             guard let id = devices[peer.publicKey] else { continue }
             let (count, source) = (TrafficLedger.Count(peer), TrafficLedger.Source.key(peer.publicKey))
             guard selection == .all || traffic.hasMoved(count, source) else { continue }
             traffic.record(count, of: source, id, at: now)
         }
+        let ended = clock.nanoseconds()
+        nextEndpointScan = ended + Self.scanRest * (ended - began)
         if selection == .all {
             for session in login?.sessions ?? [] {
                 if let device = logins.sessions[session.id]?.device {

@@ -66,6 +66,10 @@ package actor GatewayRuntime {
     var flushing: Task<Void, Never>?
     /// WireGuard's number of changed endpoints at the last write; `nil` to try again after a failed one.
     var storedEndpointChanges: UInt64? = 0
+    /// Whether a write of everything must follow the one in progress.
+    var isFlushDue = false
+    /// The earliest time of the next scan for changed endpoints, on the monotonic clock.
+    var nextEndpointScan = Int64.min
     /// The errors that were logged in the last minute.
     var failures = OncePerMinute<String>(capacity: 16)
     /// The last change of the store that `peers` includes; `nil` before the first.

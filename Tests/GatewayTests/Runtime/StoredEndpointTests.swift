@@ -23,6 +23,9 @@ private final class RecordingSource: PeerSource {
         /// The number of writes that fail, and the number of those that have failed.
         var failures = 0
         var failed = 0
+        /// Whether writes wait, and the number of writes that have begun.
+        var isBlocked = false
+        var begun = 0
     }
 
     let settings: GatewaySettings
@@ -41,6 +44,9 @@ private final class RecordingSource: PeerSource {
     }
 
     func record(_ activity: [DeviceActivity], _: Caller) async throws(GatewayError) {
+        state.withLock { $0.begun += 1 }
+        changes.notify()
+        _ = await changes.wait { state.withLock { !$0.isBlocked } }
         defer { changes.notify() }
         let isFailure = state.withLock { state in
             guard state.failures == 0 else {
@@ -83,11 +89,11 @@ struct StoredEndpointTests {
         return client
     }
 
-    @Test(
-        "The endpoint of a device that connects or moves is stored before the next flush, even if a write fails",
-        arguments: [0, 2])
-    func moved(failures: Int) async throws {
-        let (fixture, internet) = (try ServiceFixture(), MemoryInternet())
+    /// Starts a gateway with one device, which stores counters at its end, or on request.
+    private static func gateway(
+        on internet: MemoryInternet
+    ) async throws -> (GatewayRuntime, RecordingSource, PrivateKey, PublicKey) {
+        let fixture = try ServiceFixture()
         let (key, serverKeys) = (fixture.key(), try fixture.keys.serverKeys())
         var random = fixture.random
         let source = RecordingSource(
@@ -101,11 +107,49 @@ struct StoredEndpointTests {
             service: source, network: MemoryPeerNetwork(), datagrams: internet.attach([Self.server]), options: options,
             logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
         try await runtime.start()
+        return (runtime, source, key, serverKeys.current.publicKey)
+    }
+
+    @Test("Counters that are due while endpoints are being stored are stored next")
+    func dueDuringWrite() async throws {
+        let internet = MemoryInternet()
+        let (runtime, source, key, server) = try await Self.gateway(on: internet)
+        let running = Task { try await runtime.run() }
+        defer { running.cancel() }
+        source.state.withLock { $0.isBlocked = true }
+        let client = try Self.client(key, at: .v4(198, 51, 100, 2), of: server, on: internet)
+        defer { client.close() }
+        #expect(await source.changes.wait(within: .seconds(30)) { source.state.withLock { $0.begun } == 1 })
+        let counted = await runtime.device?.peers.first?.receivedBytes ?? 0
+        await runtime.startFlush(of: .all)
+        // The client sends a datagram each second.
+        let ticks = Task {
+            while (try? await Task.sleep(for: .milliseconds(20))) != nil { source.changes.notify() }
+        }
+        defer { ticks.cancel() }
+        let hasTraffic = await source.changes.wait(within: .seconds(30)) {
+            await runtime.device?.peers.first?.receivedBytes ?? 0 > counted
+        }
+        #expect(hasTraffic)
+        #expect(source.state.withLock { $0.begun } == 1)
+        source.state.withLock { $0.isBlocked = false }
+        source.changes.notify()
+        #expect(await source.changes.wait(within: .seconds(30)) { source.state.withLock { $0.begun } >= 2 })
+        running.cancel()
+        _ = await running.result
+    }
+
+    @Test(
+        "The endpoint of a device that connects or moves is stored before the next flush, even if a write fails",
+        arguments: [0, 2])
+    func moved(failures: Int) async throws {
+        let internet = MemoryInternet()
+        let (runtime, source, key, server) = try await Self.gateway(on: internet)
         let running = Task { try await runtime.run() }
         defer { running.cancel() }
         for address in [IPAddress.v4(198, 51, 100, 2), .v4(198, 51, 100, 3)] {
             source.state.withLock { $0.failures = failures }
-            let client = try Self.client(key, at: address, of: serverKeys.current.publicKey, on: internet)
+            let client = try Self.client(key, at: address, of: server, on: internet)
             defer { client.close() }
             let isStored = await source.changes.wait(within: .seconds(30)) {
                 source.state.withLock { $0.endpoints.last?.address == address }
