@@ -206,7 +206,10 @@ final class ClientNetwork {
         touched.formUnion(rules.refused.keys)
         try reconcileRules(retryingRefused: retryingRefused)
         touched.formUnion(rules.refused.keys)
-        guard try bringUp() else { return }
+        guard try bringUp() else {
+            if let failure { throw failure }
+            return
+        }
         for prefix in touched { routes.setDesired(rules.refused[prefix] == nil ? route(prefix) : nil, for: prefix) }
         try reconcileRoutes(retryingRefused: retryingRefused)
         if let failure { throw failure }

@@ -135,8 +135,11 @@ extension ServerNetworkCore {
             forwarding: other processes keep removing the firewall; nothing is forwarded until it has been in effect for \
             \(losses.pause / LaneClock.nanosecondsPerSecond) s
             """
+        } else if losses.remaining(at: LaneClock.now()) == nil {
+            "forwarding: the firewall was lost; nothing is forwarded until it is loaded again"
         } else {
             "forwarding: the network cannot be restored after a loss of the firewall"
+                + (resumeProblem.map { ": \($0)" } ?? "")
         }
     }
 }

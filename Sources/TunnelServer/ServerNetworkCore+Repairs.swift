@@ -18,10 +18,13 @@ extension ServerNetworkCore {
         // A firewall whose state is not known is loaded again below.
         let wasKnown = running.clients.isFirewallKnown
         let began = LaneClock.now()
-        holdIfRulesAreMissing(running)
+        if holdIfRulesAreMissing(running) {
+            unrecordedRepair =
+                unrecordedRepair ?? (["firewall table \(running.firewall.tableName)"], Self.origin(culprit))
+        }
         if wasKnown, parts.contains(.firewall) || isHeld || firewallProblem != nil {
             do throws(LinuxNetworkError) {
-                isComplete = try lookAtFirewall(running, culprit.map { " (by \($0))" } ?? "")
+                isComplete = try lookAtFirewall(running, Self.origin(culprit))
                 (firewallProblem, unknownSince) = (nil, nil)
             } catch {
                 isComplete = false
@@ -40,6 +43,8 @@ extension ServerNetworkCore {
         }
         return running.clients.refusals.isEmpty ? nil : max(nextExclusions - LaneClock.now(), 1)
     }
+
+    private static func origin(_ culprit: String?) -> String { culprit.map { " (by \($0))" } ?? "" }
 
     /// Restores links, addresses, settings and routes.
     private func lookAtRouting(_ running: Running) {

@@ -37,6 +37,8 @@ final class ServerNetworkCore {
     var unknownSince: Int64?
     /// The problem of the clients' routes, and the other parts that are not in effect, each with its problem.
     var clientProblem: LinuxNetworkError?
+    /// The error of the last attempt to resume forwarding.
+    var resumeProblem: LinuxNetworkError?
     var routingProblems: [(part: String, what: String)] = []
     /// The networks whose connections must end, and the number of the start that they belong to.
     var ends = ConnectionEnds()
@@ -198,7 +200,7 @@ final class ServerNetworkCore {
         stop(running.ledger)
         ends = ConnectionEnds()
         (isHeld, areLinksDown, losses, unrecordedRepair) = (false, false, LossBackoff(), nil)
-        (firewallProblem, unknownSince, clientProblem, routingProblems) = (nil, nil, nil, [])
+        (firewallProblem, unknownSince, clientProblem, resumeProblem, routingProblems) = (nil, nil, nil, nil, [])
         (problems, exclusions, warnings) = (NetworkProblems(), NetworkProblems(), [])
     }
 
@@ -335,6 +337,7 @@ final class ServerNetworkCore {
         }
         let wasKnown = clients.isFirewallKnown
         if areLinksDown { clients.invalidateRoutes() }
+        resumeProblem = nil
         do throws(LinuxNetworkError) {
             try clients.reconcile(retryingRefused: retriesExclusions, hasLinks: !areLinksDown) {
                 () throws(LinuxNetworkError) in
@@ -342,11 +345,14 @@ final class ServerNetworkCore {
                 if !wasKnown { (firewallProblem, unknownSince) = (nil, nil) }
                 if let (undone, origin) = unrecordedRepair { recordRepair(undone, origin) }
                 unrecordedRepair = nil
-                return try resumeForwarding(running)
+                do throws(LinuxNetworkError) { return try resumeForwarding(running) } catch {
+                    resumeProblem = error
+                    throw error
+                }
             }
             clientProblem = nil
         } catch {
-            clientProblem = error
+            clientProblem = resumeProblem == nil ? error : nil
             if !clients.isFirewallKnown {
                 clientProblem = nil
                 reportFirewall(error, running, since: now)

@@ -245,6 +245,18 @@ import Testing
         #expect(network.refusals.isEmpty && system.routes.count == 2)
     }
 
+    @Test("A failed check of networks is thrown even while the interfaces are down")
+    func failedCheck() throws {
+        let (network, system) = try made()
+        network.setDesired([try IPPrefix("192.168.7.0/24"): ClientAccess()])
+        system.fault = .init(
+            calls: system.calls + 1...system.calls + 1, takesEffect: false, error: FakeClientSystem.failure)
+        #expect(throws: FakeClientSystem.failure) {
+            try network.reconcile(retryingRefused: false, hasLinks: false, bringUp: { false })
+        }
+        #expect(network.isFirewallKnown && !network.isCurrent)
+    }
+
     @Test("A network that overlaps another client's is excluded, and admitted once the other one is removed")
     func overlaps() throws {
         let (network, system) = try made()
