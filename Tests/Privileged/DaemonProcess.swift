@@ -75,6 +75,15 @@
             return data.split(separator: 0).map { String(decoding: $0, as: UTF8.self) }
         }
 
+        /// Whether a process has an open descriptor of a file or folder.
+        static func hasOpened(_ path: String, _ process: pid_t) -> Bool {
+            let folder = "/proc/\(process)/fd"
+            let numbers = (try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? []
+            return numbers.contains {
+                (try? FileManager.default.destinationOfSymbolicLink(atPath: "\(folder)/\($0)")) == path
+            }
+        }
+
         /// Returns a line of `/proc/PID/status` without its key, for the process or one of its threads.
         static func status(_ key: String, of process: pid_t, thread: String? = nil) -> String? {
             let path = "/proc/\(process)/" + (thread.map { "task/\($0)/" } ?? "") + "status"

@@ -89,11 +89,14 @@
         // MARK: - The gateway
 
         /// Starts `culvert gateway run`, and waits until it serves.
-        /// - Parameter descriptors: The limit of its descriptors; `nil` for the system's limit.
-        func run(descriptors: Int? = nil) throws {
+        /// - Parameters:
+        ///   - descriptors: The limit of its descriptors; `nil` for the system's limit.
+        ///   - whileStarting: Called once the process exists.
+        func run(descriptors: Int? = nil, whileStarting: () throws -> Void = {}) throws {
             let limit = descriptors.map { ["prlimit", "--nofile=\($0):\($0)"] } ?? []
             let process = try SpawnedProcess(limit + command(["gateway", "run"], in: nil))
             running = process
+            try whileStarting()
             try process.waitForOutput(containing: "serving \(Self.host)", deadline: .seconds(60))
         }
 

@@ -139,13 +139,20 @@
         @Test("A gateway waits for a moment if another process has the lock of its folder, as a killed gateway has")
         func lockedForAMoment() throws {
             let scene = try GatewayProgramScene()
-            let holder = try SpawnedProcess(["flock", GatewayProgramScene.directory, "sleep", "1"])
+            let directory = GatewayProgramScene.directory
+            let holder = try SpawnedProcess(["flock", "--no-fork", directory, "sleep", "100"])
             defer { holder.kill() }
-            let attempt = ["flock", "--nonblock", GatewayProgramScene.directory, "true"]
             try eventually("the folder is locked", pollEvery: .milliseconds(2)) {
-                try PrivilegedTests.runAllowingFailure(attempt).status == 1
+                try PrivilegedTests.runAllowingFailure(["flock", "--nonblock", directory, "true"]).status == 1
             }
-            try scene.run()
+            try scene.run {
+                try eventually("the gateway has opened its folder", pollEvery: .milliseconds(2)) {
+                    DaemonRemains.processes(of: "culvert", with: "run").contains {
+                        DaemonRemains.hasOpened(directory, $0)
+                    }
+                }
+                holder.kill()
+            }
             try scene.stop()
         }
 
