@@ -239,6 +239,7 @@
             #expect(try scene.pings("203.0.113.7", from: scene.neighbour, patience: 9))
             try nft.putBack()
             try eventually("packets are forwarded again", within: .seconds(25)) { !network.isHeld }
+            #expect(network.repairs.count > 0)
             for address in ["203.0.113.7", "2001:db8:7::7"] {
                 #expect(try scene.pings(address, patience: 9), "\(address)")
             }
@@ -246,14 +247,58 @@
             await scene.stop()
         }
 
-        @Test("Two servers with one folder of journals stop the host's forwarding if both tables are deleted")
-        func bothDeleted() async throws {
+        @Test("Deleted rules are noticed even if a client has more rules than were deleted")
+        func deletedAmongClients() async throws {
+            let scene = try TunnelServerScene()
+            try await scene.start(scene.settings())
+            let network = try #require(scene.network)
+            let rules = try (1...20).flatMap { try deny("198.51.77.\($0)/32") }
+            try await network.allow([try IPAddress("10.66.0.2")], rules: rules)
+            let nft = try ReplacedProgram("nft", .hangs)
+            let table = "culvert_\(TunnelServerScene.name)"
+            _ = try scene.world.host.run(nft.original, "flush", "chain", "inet", table, "forwarding")
+            try eventually("nothing is forwarded", within: .seconds(3), pollEvery: .milliseconds(2)) { network.isHeld }
+            try nft.putBack()
+            try eventually("everything is in effect", within: .seconds(25)) { network.state.isCurrent }
+            #expect(try scene.pings("203.0.113.7", patience: 9))
+            #expect(try !scene.pings("203.0.113.7", from: scene.neighbour))
+            await scene.stop()
+        }
+
+        @Test("Forwarding that another process enables while the firewall is lost is stopped again")
+        func enabledWhileHeld() async throws {
+            let scene = try TunnelServerScene()
+            try await scene.start(scene.settings())
+            let (network, host) = (try #require(scene.network), scene.world.host)
+            let nft = try ReplacedProgram("nft", .fails)
+            _ = try host.run(nft.original, "delete", "table", "inet", "culvert_\(TunnelServerScene.name)")
+            func waitUntilOff(_ words: String) throws {
+                try eventually(words, within: .seconds(5)) {
+                    try host.run("sysctl", "-n", "net.ipv4.ip_forward").output == "0\n"
+                }
+            }
+            try waitUntilOff("the host does not forward")
+            try host.run("sysctl", "-qw", "net.ipv4.ip_forward=1")
+            try waitUntilOff("the host no longer forwards")
+            try nft.putBack()
+            try eventually("everything is in effect", within: .seconds(20)) { network.state.isCurrent }
+            #expect(try scene.pings("203.0.113.7", patience: 9))
+            await scene.stop()
+        }
+
+        @Test(
+            "Two servers with one folder of journals stop the host's forwarding if both tables are deleted or flushed",
+            arguments: [
+                ["flush ruleset"],
+                [TunnelServerScene.name, "srv1"].map { "flush table inet culvert_\($0)" },
+            ])
+        func bothDeleted(_ commands: [String]) async throws {
             let scene = try TunnelServerScene()
             let host = scene.world.host
             try await scene.start(scene.settings())
             let second = try await scene.addServer()
             let nft = try ReplacedProgram("nft", .hangs)
-            _ = try host.run(nft.original, "flush", "ruleset")
+            for command in commands { _ = try host.run(nft.original, command) }
             try eventually("the host does not forward", within: .seconds(3)) {
                 try host.run("sysctl", "-n", "net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding").output == "0\n0\n"
             }

@@ -103,7 +103,7 @@
         }
 
         @Test(
-            "While a process deletes the table ten times a second, at most one ping of another machine passes")
+            "While a process deletes the table ten times a second, nearly no ping of another machine passes")
         func deletedRepeatedly() async throws {
             let scene = try TunnelServerScene()
             try await scene.start(scene.settings())
@@ -115,10 +115,11 @@
             defer { attacker.kill() }
             let pings = try scene.neighbour.runAllowingFailure(
                 "ping", "-n", "-q", "-i", "0.1", "-c", "100", "-W", "1", "203.0.113.7")
-            // A packet may pass between one of the first deletions and the kernel's notice of it.
-            let passed = [0, 1].filter { pings.output.contains("100 packets transmitted, \($0) received") }
-            #expect(!passed.isEmpty, "\(pings.output)")
-            print("server: during repeated deletions of the table, pings of another machine that passed: \(passed)")
+            // In ten seconds, forwarding resumes at most six times. Packets may pass until the server has read the kernel's
+            // notice of the next deletion, which takes longer on a busy machine.
+            let passed = pings.output.firstMatch(of: /100 packets transmitted, (\d+) received/).flatMap { Int($0.1) }
+            #expect(try #require(passed) <= 12, "\(pings.output)")
+            print("server: during repeated deletions of the table, \(passed ?? 0) pings of another machine passed")
             try eventually("the problem is reported", within: .seconds(5), pollEvery: .milliseconds(2)) {
                 network.state.problems.contains { $0.what.contains("nothing is forwarded until it ") }
             }
@@ -129,6 +130,50 @@
             print("server: clients were served again \(outage) after the last of the repeated deletions")
             try eventually("the problem is solved", within: .seconds(5)) { network.state.isCurrent }
             #expect(try !scene.pings("203.0.113.7", from: scene.neighbour))
+            await scene.stop()
+        }
+
+        @Test("A table that another process replaces by an equal one is loaded again, and clients are served")
+        func equalTable() async throws {
+            let scene = try TunnelServerScene()
+            try await scene.start(scene.settings())
+            let network = try #require(scene.network)
+            let (host, table) = (scene.world.host, "culvert_\(TunnelServerScene.name)")
+            let listing = try host.run("nft", "list", "table", "inet", table).output
+            let folder = try TemporaryFolder()
+            defer { withExtendedLifetime(folder) {} }
+            try host.run("nft", "-f", folder.write("delete table inet \(table)\n\(listing)", to: "equal"))
+            try eventually("the table is loaded again", within: .seconds(5)) { network.repairs.count > 0 }
+            try eventually("everything is in effect", within: .seconds(5)) { network.state.isCurrent }
+            #expect(try scene.pings("203.0.113.7", patience: 9))
+            #expect(try !scene.pings("203.0.113.7", from: scene.neighbour))
+            await scene.stop()
+        }
+
+        @Test("Forwarding stops at the deletion of the table even while another process has the lock of the journals")
+        func lockedJournals() async throws {
+            let scene = try TunnelServerScene()
+            try await scene.start(scene.settings())
+            let network = try #require(scene.network)
+            let (host, table) = (scene.world.host, "culvert_\(TunnelServerScene.name)")
+            let folder = scene.world.folder
+            let holder = try SpawnedProcess(["flock", "--no-fork", folder, "sleep", "100"])
+            defer { holder.kill() }
+            try eventually("the folder is locked", pollEvery: .milliseconds(2)) {
+                try runAllowingFailure(["flock", "--nonblock", folder, "true"]).status == 1
+            }
+            // The route to the network needs an entry in the journal.
+            let behind = try IPPrefix("192.168.50.0/24")
+            let change = Task { try await network.allow([], subnets: [behind]) }
+            try eventually("the firewall has the network", within: .seconds(5)) {
+                try host.run("nft", "list", "set", "inet", table, "behind4").output.contains("192.168.50.0")
+            }
+            try host.run("nft", "delete", "table", "inet", table)
+            try eventually("nothing is forwarded", within: .seconds(5), pollEvery: .milliseconds(2)) { network.isHeld }
+            holder.kill()
+            _ = await change.result
+            try eventually("packets are forwarded again", within: .seconds(20)) { !network.isHeld }
+            #expect(try scene.pings("203.0.113.7", patience: 9))
             await scene.stop()
         }
 
