@@ -107,16 +107,7 @@
 
         @Test("Blocked threads do not prevent further tasks from running")
         func blockedThreads() async throws {
-            let threads = TaskThreads(name: "test-blocked")
-            let gate = TunnelIO.Latch()
-            let ended = await Task(executorPreference: threads) {
-                await Self.results(0..<9) { number in
-                    if number == 8 { gate.open() } else { gate.wait() }
-                    return number
-                }
-            }
-            .value
-            #expect(ended.count == 9)
+            #expect(await Self.blockedResults(9, on: TaskThreads(name: "test-blocked")) == 9)
         }
 
         /// A starter of threads that the system refuses at these attempts. The first attempt is number 0.
@@ -140,20 +131,21 @@
             }
         }
 
-        @Test("If the system refuses further threads, tasks run on the one that exists")
+        @Test("If the system refuses further threads, tasks run on the one that exists, and few attempts follow")
         func refusedThreads() async throws {
             let attempts = Counter()
             let threads = TaskThreads(
                 name: "test-refused", start: Self.starter(refusing: Set(1..<10_000), attempts))
             let ended = await Task(executorPreference: threads) {
-                await Self.results(0..<100) { number in
+                await Self.results(0..<1000) { number in
                     await Task.yield()
                     return number
                 }
             }
             .value
-            #expect(ended.sorted() == Array(0..<100))
-            #expect(attempts.count > 1)
+            #expect(ended.sorted() == Array(0..<1000))
+            // There is one attempt in 20 ms. The tasks need thousands of turns.
+            #expect(attempts.count > 1 && attempts.count < 500)
         }
 
         @Test("If the system refuses the first thread, the task runs when a later attempt succeeds")
@@ -168,15 +160,41 @@
         func refusedWhileBlocked() async throws {
             let attempts = Counter()
             let threads = TaskThreads(name: "test-again", start: Self.starter(refusing: [1, 2], attempts))
+            #expect(await Self.blockedResults(2, on: threads) == 2)
+            // The second task needs a second thread, which is the one of attempt 3.
+            #expect(attempts.count >= 4)
+        }
+
+        @Test(
+            "If the system refuses threads and timers, and all threads are blocked, other attempts follow",
+            arguments: [2, 9])
+        func refusedTimers(tasks: Int) async throws {
+            let (attempts, timers) = (Counter(), Counter())
+            // More than one attempt for each job.
+            let refusedTimers = 20
+            let threads = TaskThreads(
+                name: "test-timers", start: Self.starter(refusing: tasks == 2 ? Set(1..<30) : [], attempts),
+                startTimers: { (loop) throws(TunnelIOError) in
+                    if timers.next() < refusedTimers {
+                        throw TunnelIOError(.eventLoop(operation: "starting the timers"), errno: EAGAIN)
+                    }
+                    try loop.startThread(name: "test-timers")
+                })
+            #expect(await Self.blockedResults(tasks, on: threads) == tasks)
+            #expect(timers.count > refusedTimers)
+        }
+
+        /// Runs tasks that are blocked until the last one runs, and returns the number of tasks that ended.
+        private static func blockedResults(_ count: Int, on threads: TaskThreads) async -> Int {
             let gate = TunnelIO.Latch()
-            let ended = await Task(executorPreference: threads) {
-                await Self.results(0..<2) { number in
-                    if number == 1 { gate.open() } else { gate.wait() }
+            return await Task(executorPreference: threads) {
+                await results(0..<count) { number in
+                    if number == count - 1 { gate.open() } else { gate.wait() }
                     return number
                 }
+                .count
             }
             .value
-            #expect(ended.sorted() == [0, 1])
         }
 
         @Test("A thread without work does not wake")

@@ -60,7 +60,7 @@
 
             /// The time without a taken job after which one more thread starts, in nanoseconds.
             private static let patience: Int64 = 20_000_000
-            /// The time between two attempts to start a thread without which tasks would never continue, in microseconds.
+            /// The time between two attempts to start threads without which tasks would never continue, in microseconds.
             private static let retryInterval: UInt32 = 100_000
             /// The greatest number of threads.
             private static let mostThreads = 64
@@ -69,8 +69,12 @@
             typealias Starter =
                 @Sendable (_ name: String, _ body: @escaping @Sendable () -> Void) throws(TunnelIOError) -> Void
 
+            /// Starts the thread of the timers.
+            typealias TimerStarter = @Sendable (_ loop: EventLoop) throws(TunnelIOError) -> Void
+
             private let name: String
             private let start: Starter
+            private let startTimers: TimerStarter
             /// The number of threads that stay.
             private let standardCount: Int
             private let jobs = Monitor(Jobs())
@@ -80,15 +84,21 @@
             private let startedTimers = Mutex<Timers?>(nil)
 
             /// Threads with this name, which start when they are needed. They and this object stay until the process ends.
-            /// - Parameter start: Starts a thread; another than the standard one in tests.
+            /// - Parameters:
+            ///   - start: Starts a thread; another than the standard one in tests.
+            ///   - startTimers: Starts the thread of the timers; another than the standard one in tests.
             init(
                 name: String = "culvert-task",
                 start: @escaping Starter = { (name, body) throws(TunnelIOError) in
                     _ = try LoopThread(name: name, body: body)
+                },
+                startTimers: @escaping TimerStarter = { (loop) throws(TunnelIOError) in
+                    try loop.startThread(name: "culvert-timer")
                 }
             ) {
                 self.name = name
                 self.start = start
+                self.startTimers = startTimers
                 standardCount = min(max(ProcessorCount.forLanes(), 2), 4)
             }
 
@@ -97,42 +107,44 @@
             func enqueue(_ job: consuming ExecutorJob) { add(UnownedJob(job)) }
 
             private func add(_ job: UnownedJob) {
-                var (startsThread, startsWatch) = (false, false)
+                var needsThread = false
                 jobs.updateForOne { jobs in
                     jobs.append(job)
-                    if jobs.lacksThreads {
-                        startsThread = jobs.threadCount < standardCount
-                        if startsThread { jobs.threadCount += 1 }
-                        startsWatch = !startsThread && !jobs.isWatched
-                        if startsWatch {
-                            _ = jobs.isStuck()
-                            jobs.isWatched = true
-                        }
-                    }
+                    needsThread = jobs.lacksThreads && !jobs.isWatched
                     return jobs.idleCount > 0
                 }
-                if startsThread { startsWatch = !startStandardThread() }
-                if startsWatch { watchAgain() }
+                if needsThread { provideThread() }
             }
 
-            /// Starts a thread for which there is room. If the system refuses it and there is no other, tries again until it
-            /// starts, since the job would never run. Otherwise, another thread runs the job.
-            /// - Returns: `false` if the threads must be watched, because they may be blocked.
-            private func startStandardThread() -> Bool {
+            /// Starts a thread if there is room for it. If not, or if the system refuses it, has the loop watch the threads,
+            /// because they may be blocked. If the system refuses that too, tries again as long as a job needs a thread, since
+            /// nothing else would try, and the job could wait forever.
+            private func provideThread() {
                 while true {
-                    do throws(TunnelIOError) {
-                        try startThread()
-                        return true
-                    } catch {
-                        let startsWatch = jobs.withValue { jobs -> Bool? in
-                            guard jobs.threadCount > 1 else { return nil }
-                            jobs.threadCount -= 1
-                            defer { jobs.isWatched = true }
-                            return !jobs.isWatched
-                        }
-                        if let startsWatch { return !startsWatch }
-                        usleep(Self.retryInterval)
+                    var (isNeeded, hasRoom, hasOthers) = (false, false, false)
+                    jobs.withValue { jobs in
+                        isNeeded = jobs.lacksThreads && !jobs.isWatched
+                        hasRoom = isNeeded && jobs.threadCount < standardCount
+                        hasOthers = jobs.threadCount > 0
+                        if hasRoom { jobs.threadCount += 1 }
                     }
+                    guard isNeeded else { return }
+                    if hasRoom, startCountedThread() { return }
+                    // Before its first thread, a process may still close the descriptors that it inherited.
+                    if hasOthers, beginWatch() { return }
+                    usleep(Self.retryInterval)
+                }
+            }
+
+            /// Starts a thread that ``Jobs/threadCount`` already includes.
+            /// - Returns: `false` if the system refuses it.
+            private func startCountedThread() -> Bool {
+                do throws(TunnelIOError) {
+                    try startThread()
+                    return true
+                } catch {
+                    jobs.withValue { $0.threadCount -= 1 }
+                    return false
                 }
             }
 
@@ -165,33 +177,40 @@
 
             // MARK: - Blocked threads
 
-            private func watchAgain() {
+            /// Has the loop compare the number of taken jobs from now on.
+            /// - Returns: `false` if the system refuses the timers.
+            private func beginWatch() -> Bool {
                 do throws(TunnelIOError) {
                     let timers = try makeTimers()
-                    timers.loop.set(timers.watch, deadline: LaneClock.now() + Self.patience)
+                    jobs.withValue { jobs in
+                        _ = jobs.isStuck()
+                        jobs.isWatched = true
+                    }
+                    setWatch(timers)
+                    return true
                 } catch {
-                    // The next job that finds no idle thread tries again.
-                    jobs.withValue { $0.isWatched = false }
+                    return false
                 }
             }
 
-            /// Starts one more thread if none has taken a job since the last call.
+            private func setWatch(_ timers: Timers) {
+                timers.loop.set(timers.watch, deadline: LaneClock.now() + Self.patience)
+            }
+
+            /// Starts one more thread if none has taken a job since the last call, or if there is room for it because the
+            /// system has refused one.
             private func compareProgress() {
                 var startsThread = false
                 let isWatched = jobs.withValue { jobs in
                     jobs.isWatched = jobs.lacksThreads
                     guard jobs.isWatched else { return false }
-                    startsThread = jobs.isStuck() && jobs.threadCount < Self.mostThreads
+                    startsThread = jobs.threadCount < (jobs.isStuck() ? Self.mostThreads : standardCount)
                     if startsThread { jobs.threadCount += 1 }
                     return true
                 }
-                if startsThread {
-                    do throws(TunnelIOError) { try startThread() } catch {
-                        // The next call tries again.
-                        jobs.withValue { $0.threadCount -= 1 }
-                    }
-                }
-                if isWatched { watchAgain() }
+                // If the system refuses the thread, the next call tries again.
+                if startsThread { _ = startCountedThread() }
+                if isWatched { setWatch(timers()) }
             }
 
             // MARK: - Sleeping jobs
@@ -249,7 +268,7 @@
                         loop: loop, sleep: loop.makeTimer { self.wakeJobs() },
                         watch: loop.makeTimer { self.compareProgress() })
                     try Self.withSignalsBlocked { () throws(TunnelIOError) in
-                        try loop.startThread(name: "culvert-timer")
+                        try startTimers(loop)
                     }
                     present = timers
                     return timers
