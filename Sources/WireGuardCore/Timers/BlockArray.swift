@@ -22,25 +22,38 @@ struct BlockArray<Element> {
     }
 
     mutating func append(_ element: Element) {
-        if count & (Self.blockCount - 1) == 0 {
-            blocks.append([])
-            // The first block grows with its elements, since most arrays have few.
-            if count > 0 { blocks[blocks.count - 1].reserveCapacity(Self.blockCount) }
-        }
-        blocks[blocks.count - 1].append(element)
+        blocks[blockForNext()].append(element)
         count += 1
     }
 
     /// Appends copies of an element until the array has `count` elements.
     mutating func extend(to count: Int, with element: Element) {
-        while self.count < count { append(element) }
+        while self.count < count {
+            let block = blockForNext()
+            let added = min(Self.blockCount - blocks[block].count, count - self.count)
+            blocks[block].append(contentsOf: repeatElement(element, count: added))
+            self.count += added
+        }
     }
 
-    /// Removes the last element, which must exist, and returns it.
+    /// Returns the block of the next element, which has room for it.
+    private mutating func blockForNext() -> Int {
+        let block = count >> Self.blockBits
+        if block == blocks.count {
+            blocks.append([])
+            // The first block grows with its elements, since most arrays have few.
+            if block > 0 { blocks[block].reserveCapacity(Self.blockCount) }
+        }
+        return block
+    }
+
+    /// Removes the last element, which must exist, and returns it. One empty block stays, so that an array whose count
+    /// alternates around the end of a block allocates no memory.
     mutating func removeLast() -> Element {
-        let element = blocks[blocks.count - 1].removeLast()
         count -= 1
-        if blocks[blocks.count - 1].isEmpty { blocks.removeLast() }
+        let block = count >> Self.blockBits
+        let element = blocks[block].removeLast()
+        if blocks[block].isEmpty, block + 1 < blocks.count { blocks.removeLast() }
         return element
     }
 }
