@@ -55,8 +55,6 @@ extension Engine {
 package struct LimitCheck {
     /// The number of allowed IPs in the update, including those that it removes.
     private let added: Int
-    /// Whether the update sets or removes the device's key.
-    private var changesKey = true
     /// The device's public key after the update, which cannot be a peer.
     private var ownKey: PublicKey?
     private var hasBegun = false
@@ -77,15 +75,8 @@ package struct LimitCheck {
     private var given: Set<IPPrefix> = []
 
     /// The beginning of the check. The owner of a shared engine creates it without the engine's lock, because it visits
-    /// all peers of the update and derives the public key.
-    package init(of update: UAPIDeviceUpdate) {
-        added = update.peers.reduce(0) { $0 + $1.allowedIPs.count }
-        switch update.privateKey {
-        case .unchanged: changesKey = false
-        case .clear: break
-        case .set(let key): if !key.isZero { ownKey = Identity(key.clamped).publicKey }
-        }
-    }
+    /// all peers of the update.
+    package init(of update: UAPIDeviceUpdate) { added = update.peers.reduce(0) { $0 + $1.allowedIPs.count } }
 
     /// - Returns: `false` if there is nothing to count: a small update fits in any case.
     fileprivate mutating func begin(_ update: UAPIDeviceUpdate, _ engine: borrowing Engine) -> Bool {
@@ -103,9 +94,13 @@ package struct LimitCheck {
             cleared.reserveCapacity(min(peerCount, update.peers.count))
             lost.reserveCapacity(min(peerCount, added))
         }
-        if !changesKey {
-            ownKey = engine.publicKey
-        } else if let ownKey, !isEmptied, let slot = engine.slot(of: ownKey) {
+        ownKey =
+            switch update.privateKey {
+            case .unchanged: engine.publicKey
+            case .clear: nil
+            case .set(let key): key.isZero ? nil : Identity(key.clamped).publicKey
+            }
+        if let ownKey, !isEmptied, let slot = engine.slot(of: ownKey) {
             // The first change of the update removes the peer that has the new key of the device.
             isPresent[ownKey] = false
             peerCount -= 1
