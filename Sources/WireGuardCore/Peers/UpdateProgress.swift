@@ -30,8 +30,8 @@ package struct UpdateProgress: ~Copyable {
     var change = 0
     /// The state of an update that replaces the peers.
     var replacement = Replacement()
-    /// The memory that the growth of the engine's table of allowed IPs has made unused.
-    var retired: [RetiredBlock] = []
+    /// The memory that the engine's tables no longer use.
+    var retired: [RetiredMemory] = []
 
     /// The beginning of any update.
     package init(mostWhole: Int = 1_000) {

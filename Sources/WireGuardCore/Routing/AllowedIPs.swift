@@ -78,9 +78,9 @@ package struct AllowedIPs: ~Copyable, Sendable {
     /// Whether ``continueGrowth(changes:)`` has something left to prepare.
     package var isGrowing: Bool { v4.isGrowing || v6.isGrowing }
 
-    /// Returns the large blocks of memory that growth has made unused. The owner can release them when no other thread
-    /// waits for the table.
-    package mutating func takeRetired() -> [RetiredBlock] {
+    /// Returns the large memory that growth, or the removal of the last prefix, has made unused. The owner can release it
+    /// when no other thread waits for the table.
+    package mutating func takeRetired() -> [RetiredMemory] {
         guard !v4.retired.isEmpty || !v6.retired.isEmpty else { return [] }
         defer { (v4.retired, v6.retired) = ([], []) }
         return v4.retired + v6.retired

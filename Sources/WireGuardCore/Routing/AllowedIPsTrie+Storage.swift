@@ -1,16 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// Memory that is released with this object.
-@safe
-package final class RetiredBlock: @unchecked Sendable {
-    private let block: UnsafeMutableRawPointer
-
-    init(_ block: UnsafeMutableRawPointer) { unsafe self.block = block }
-
-    deinit { unsafe block.deallocate() }
-}
-
 extension AllowedIPsTrie {
     /// The memory of this trie, in bytes.
     var byteCount: Int {
@@ -52,17 +42,23 @@ extension AllowedIPsTrie {
         capacity *= 2
     }
 
-    /// Keeps a block for ``AllowedIPs/takeRetired()``, at most until two more are retired, or releases a small one.
+    /// Keeps a large block for ``AllowedIPs/takeRetired()``, or releases a small one. If two are kept already, the oldest is
+    /// released immediately.
     mutating func retire(_ block: UnsafeMutableRawPointer, isLarge: Bool) {
         let block = unsafe RetiredBlock(block)
-        guard isLarge else { return }
-        if retired.count == 2 { retired.removeFirst() }
-        retired.append(block)
+        if isLarge { retired.retire(block) }
     }
 
-    /// Releases all memory after the last entry was removed.
+    /// Retires all memory after the last entry was removed, or releases it if it is small.
     mutating func releaseStorage() {
+        let (mostAtOnce, isLarge) = (mostAtOnce, capacity > mostAtOnce)
+        guard isLarge else {
+            self = AllowedIPsTrie(mostAtOnce: mostAtOnce)
+            return
+        }
+        let whole = RetiredTable(self)
         self = AllowedIPsTrie(mostAtOnce: mostAtOnce)
+        retired = [whole]
     }
 
     // MARK: - Peers

@@ -14,9 +14,12 @@
 /// lookup inside the region then visits few nodes. From ``directoryThreshold`` entries on, another directory is planned
 /// whenever the number of entries has doubled or fallen to an eighth.
 ///
-/// No change takes long. A larger block of nodes and another directory are filled in steps, some nodes and slots with each
-/// change, and replace the former ones when they are complete. Until then, lookups use the former ones, and changes are
-/// made in both.
+/// No change moves the whole table. A larger block of nodes and another directory are filled in steps, some nodes and slots
+/// with each change, and replace the former ones when they are complete. Until then, lookups use the former ones, and
+/// changes are made in both.
+///
+/// A change of a wide prefix takes long in a large table: if the prefix is shorter than the depth, the change visits each
+/// slot that it covers. A prefix that contains the region covers all slots.
 ///
 /// Not thread-safe. Only this type creates node indices, which confines the unsafe accesses to it.
 @safe
@@ -80,8 +83,8 @@ struct AllowedIPsTrie<Key: FixedWidthInteger & UnsignedInteger & Sendable>: ~Cop
     var firstFree: Int32 = -1
     /// Unused nodes for branches. Lookups mostly read entries, so branches are kept out of their cache lines.
     var reservedBranches: Range<Int> = 0..<0
-    /// Large blocks that are no longer in use. Their release takes long, so the owner can do it later.
-    var retired: [RetiredBlock] = []
+    /// Large memory that is no longer in use, for the owner.
+    var retired: [RetiredMemory] = []
     /// The block of twice the capacity that replaces ``nodes``, and the number of nodes that it has already; `nil` and 0
     /// unless the block grows.
     var larger: UnsafeMutablePointer<Node>?

@@ -13,7 +13,7 @@ struct AllowedIPsGrowthTests {
     /// The progress of a trie's growth.
     private struct Progress {
         var capacity: Int
-        /// The nodes that are not in the larger block yet; 0 if there is none.
+        /// The nodes that are not in the larger block yet; all of them if there is none.
         var uncopied: Int
         /// The slots that the next directory has; `nil` if there is none.
         var filled: Int?
@@ -22,7 +22,7 @@ struct AllowedIPsGrowthTests {
 
         init(_ trie: borrowing Trie) {
             capacity = trie.capacity
-            uncopied = trie.copiedNodes > 0 ? trie.usedNodes - trie.copiedNodes : 0
+            uncopied = unsafe trie.larger == nil ? trie.usedNodes : trie.usedNodes - trie.copiedNodes
             filled = trie.next?.filledCount
             if let next = trie.next { unfilled = next.slotCount - next.filledCount }
         }
@@ -75,6 +75,26 @@ struct AllowedIPsGrowthTests {
         while trie.isGrowing { trie.continueGrowth(changes: 100) }
         for (number, key) in keys.enumerated() where trie.lookup(key) != Int32(number) { wrong += 1 }
         #expect(wrong == 0)
+    }
+
+    @Test("The removal of the last entry keeps large memory for the owner, and releases small memory")
+    func lastRemoval() {
+        var trie = Trie()
+        _ = trie.insert(0x0a00_0000, length: 32, peer: 0)
+        trie.removeAll(of: 0)
+        #expect(trie.retired.isEmpty)
+        for key in 0..<5_000 as Range<UInt32> { _ = trie.insert(key, length: 32, peer: 1) }
+        trie.removeAll(of: 1, atMost: 4_999)
+        #expect(trie.retired.count == 2)
+        weak let earlier = trie.retired.first
+        trie.removeAll(of: 1)
+        // The retired table also has the memory that was retired before.
+        #expect(trie.retired.count == 1 && earlier != nil)
+        #expect(trie.capacity == Trie.initialCapacity && trie.count == 0 && trie.lookup(1) == -1)
+        trie.retired = []
+        #expect(earlier == nil)
+        #expect(trie.insert(1, length: 32, peer: 2) == nil)
+        #expect(trie.lookup(1) == 2)
     }
 
     @Test("Removals and wider networks during the growth have the same result as after it")
