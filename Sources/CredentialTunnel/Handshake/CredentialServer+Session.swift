@@ -62,7 +62,10 @@ extension CredentialServer {
     }
 
     /// Returns the session of datagrams with this index.
-    package func session(receiving index: UInt32) -> TunnelSession? { sessions[index] }
+    package func session(receiving index: UInt32) -> TunnelSession? {
+        guard let slot = sessions[index] else { return nil }
+        return client(slot)?.session(withLocalIndex: index)
+    }
 
     /// Records an opened datagram, which proves the client's use of the key. A key that was sent to this address only proves the
     /// address as well.
@@ -340,7 +343,7 @@ extension CredentialServer {
         defer { keys.wipe() }
         let next = TunnelSession(
             keys, isClient: false, local: local, remote: remote, createdAt: now, slot: client.id.slot)
-        sessions.insert(next, at: local)
+        sessions.insert(client.id.slot, at: local)
         client.next = next
         client.rekey = ServerClient.Rekey(request: body, response: message, endpoint: client.endpoint)
         schedule(client, at: now)

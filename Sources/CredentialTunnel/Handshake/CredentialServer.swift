@@ -22,7 +22,8 @@ package struct CredentialServer: ~Copyable {
     private var notices: NoticeLimiter
     private var sources: SourceRateLimiter
 
-    var sessions = IndexTable<TunnelSession>()
+    /// The client of each session's index, by slot.
+    var sessions = IndexTable()
     private var clients: [ServerClient?] = []
     private var generations: [UInt32] = []
     private var free: [Int32] = []
@@ -64,6 +65,9 @@ package struct CredentialServer: ~Copyable {
     var verifyingCount: Int { logins.count + resumptions.count }
     /// The number of all clients, and the number of all sessions.
     package var tableCounts: (clients: Int, sessions: Int) { (clients.count - free.count, sessions.count) }
+
+    /// Returns the large memory that the table of sessions no longer uses.
+    mutating func takeRetired() -> [RetiredMemory] { sessions.takeRetired() }
 
     // MARK: - Hello
 
@@ -121,7 +125,7 @@ package struct CredentialServer: ~Copyable {
         generations[Int(slot)] &+= 1
         let session = TunnelSession(
             keys, isClient: false, local: local, remote: remote, createdAt: now, slot: slot)
-        sessions.insert(session, at: local)
+        sessions.insert(slot, at: local)
         let client = ServerClient(
             id: ClientID(slot: slot, generation: generations[Int(slot)]), endpoint: source, helloKey: key,
             serverHello: Header(code: .serverHello, index: remote).bytes + message, session: session)

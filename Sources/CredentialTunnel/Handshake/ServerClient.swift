@@ -111,6 +111,14 @@ final class ServerClient {
         proof = AddressProof(proven: endpoint)
     }
 
+    /// The session with this local index; `nil` if the client has none.
+    func session(withLocalIndex index: UInt32) -> TunnelSession? {
+        if current.keys.localIndex == index { return current }
+        if let next, next.keys.localIndex == index { return next }
+        if let previous, previous.keys.localIndex == index { return previous }
+        return nil
+    }
+
     /// The time at which the newest session expires, and the client is removed.
     var expiry: Instant {
         (next ?? current).createdAt + .nanoseconds(TimerConstants.rejectAfterTime)

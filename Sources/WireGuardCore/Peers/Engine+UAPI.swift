@@ -33,7 +33,7 @@ extension Engine {
         _ update: UAPIDeviceUpdate, _ progress: inout UpdateProgress, work: Int, at now: Instant, wall: WallTime
     ) -> Bool {
         var work = work
-        defer { progress.retired += allowedIPs.takeRetired() }
+        defer { progress.retired += takeRetired() }
         if !progress.isPrepared {
             // A replacement also visits the slots of the peers that it adds.
             if let all = self.work(of: update, atMost: progress.mostWhole) {
@@ -52,6 +52,12 @@ extension Engine {
         guard progress.peer == update.peers.count else { return true }
         if update.replacePeers, finishReplacement(by: update, &progress.replacement, &work) { return true }
         return work > 0 ? allowedIPs.continueGrowth(changes: work) : allowedIPs.isGrowing
+    }
+
+    /// Returns the large memory that the tables no longer use.
+    private mutating func takeRetired() -> [RetiredMemory] {
+        defer { slots.retired = [] }
+        return slots.retired + indices.takeRetired() + allowedIPs.takeRetired()
     }
 
     /// Sets the key, which is the first change.

@@ -24,9 +24,9 @@ public struct Engine: ~Copyable, @unchecked Sendable {
     var peers: ContiguousArray<Peer?> = []
     var freeSlots: [Int32] = []
     /// The slots of the peers, by the hashes of their keys.
-    var slots = SteppedTable<Int32>()
+    var slots = SteppedTable()
     var allowedIPs = AllowedIPs()
-    var indices = IndexTable<Int32>()
+    var indices = IndexTable()
     var timers = DeadlineQueue()
     var cookieChecker = CookieChecker()
     var load: LoadMonitor
@@ -66,8 +66,7 @@ public struct Engine: ~Copyable, @unchecked Sendable {
     }
 
     // This empty deinit is necessary. Swift 6.3 destroys a value of another module's type member by member, and then omits
-    // the deinit of members of generic types: tables of allowed IPs and indices would leak. With a deinit, this module
-    // destroys them.
+    // the deinit of members of generic types: tables of allowed IPs would leak. With a deinit, this module destroys them.
     deinit {}
 
     /// The time of the next call of ``deadlineReached(at:wall:)``, or `nil` if no timer is armed.
@@ -98,7 +97,7 @@ public struct Engine: ~Copyable, @unchecked Sendable {
 
     /// The slot of a peer; `nil` if there is no such peer.
     func slot(of key: PublicKey) -> Int32? {
-        slots.value(hash: key.tableHash) { peers[Int($0)]?.publicKey == key }
+        slots.slot(hash: key.tableHash) { peers[Int($0)]?.publicKey == key }
     }
 
     func peer(_ key: PublicKey) -> Peer? { slot(of: key).flatMap { peers[Int($0)] } }

@@ -1,20 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// A map from receiver indices to values. Receiver indices are the random 32-bit identifiers of sessions and handshakes
-/// in messages.
+/// A map from receiver indices to the slots of peers or clients. Receiver indices are the random 32-bit identifiers of
+/// sessions and handshakes in messages.
 ///
 /// The table draws the indices itself. They are uniformly distributed, so they are their own hash. A lookup of an index that
 /// an unknown host chose costs at most the longest run of used positions, which no sender can influence. Zero is never
 /// drawn.
-package struct IndexTable<Value>: ~Copyable {
-    private var table = SteppedTable<Value>()
+package struct IndexTable: ~Copyable, Sendable {
+    private var table = SteppedTable()
 
     /// An empty table.
     package init() {}
-
-    // This empty deinit is necessary; see ``Engine``.
-    deinit {}
 
     /// The number of indices in use.
     package var count: Int { table.count }
@@ -24,16 +21,15 @@ package struct IndexTable<Value>: ~Copyable {
 
     // MARK: - Lookup
 
-    /// The value at an index; `nil` if the index is not in use.
-    @inline(__always)
-    package subscript(index: UInt32) -> Value? { table.value(hash: index) { _ in true } }
+    /// The slot of an index; `nil` if the index is not in use.
+    package subscript(index: UInt32) -> Int32? { table.slot(hash: index) { _ in true } }
 
     // MARK: - Change
 
-    /// Stores `value` under an index drawn from `random` that is not zero and not in use, and returns that index.
-    package mutating func insert(_ value: Value, using random: inout some RandomNumberGenerator) -> UInt32 {
+    /// Stores `slot` under an index drawn from `random` that is not zero and not in use, and returns that index.
+    package mutating func insert(_ slot: Int32, using random: inout some RandomNumberGenerator) -> UInt32 {
         let index = freeIndex(using: &random)
-        insert(value, at: index)
+        insert(slot, at: index)
         return index
     }
 
@@ -46,15 +42,20 @@ package struct IndexTable<Value>: ~Copyable {
         return index
     }
 
-    /// Stores `value` under an index from ``freeIndex(using:)``. Only drawn indices keep the probe sequences short.
-    package mutating func insert(_ value: Value, at index: UInt32) {
+    /// Stores `slot`, which must not be negative, under an index from ``freeIndex(using:)``. Only drawn indices keep the
+    /// probe sequences short.
+    package mutating func insert(_ slot: Int32, at index: UInt32) {
         precondition(index != 0 && self[index] == nil, "the index is in use")
-        table.insert(value, hash: index)
+        table.insert(slot, hash: index)
     }
 
-    /// Frees an index and returns its value; `nil` if it was not in use.
+    /// Frees an index and returns its slot; `nil` if it was not in use.
     @discardableResult
-    package mutating func remove(_ index: UInt32) -> Value? { table.remove(hash: index) { _ in true } }
-}
+    package mutating func remove(_ index: UInt32) -> Int32? { table.remove(hash: index) { _ in true } }
 
-extension IndexTable: Sendable where Value: Sendable {}
+    /// Returns large memory that the table no longer uses.
+    package mutating func takeRetired() -> [RetiredMemory] {
+        defer { table.retired = [] }
+        return table.retired
+    }
+}

@@ -1,28 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// A hash table that grows in steps.
+/// The slots of peers or clients, by hash: a hash table that grows in steps.
 ///
 /// A table that moves all its entries when it grows would hold the engine for milliseconds with 100,000 entries. This table
 /// keeps the former entries in addition to the new ones, and each later change moves some of them. The memory of the
-/// larger table is prepared in steps too. A lookup that finds its entry in the new part never searches the former one. The
-/// memory is released with the last entry.
+/// larger table is prepared in steps too. A lookup that finds its entry in the new part never searches the former one.
 ///
-/// It contains no keys: the caller supplies a hash, and compares the values that have it. Hashes must be distributed so that
+/// The table does not shrink while it has entries. Until the last one is removed, its memory depends on the greatest number
+/// of entries that it has had: 8 bytes for each position.
+///
+/// It contains no keys: the caller supplies a hash, and compares the slots that have it. Hashes must be distributed so that
 /// no sender can choose the position of an entry.
 @safe
-struct SteppedTable<Value>: ~Copyable {
-    private enum Content {
-        case unused
-        /// Marks a position of the former part whose entry was moved or removed. A search continues after it.
-        case removed
-        case used(Value)
-    }
+struct SteppedTable: ~Copyable, @unchecked Sendable {
+    // Unchecked: the table is the only owner of its memory.
 
     private struct Entry {
         var hash: UInt32
-        var content: Content
+        /// The slot, or ``unused`` or ``removed``.
+        var slot: Int32
     }
+
+    private static var unused: Int32 { -1 }
+    /// Marks a position of the former part whose entry was moved or removed. A search continues after it.
+    private static var removed: Int32 { -2 }
 
     /// A block of positions, a power of two of which at most half are used, by linear probing.
     @safe
@@ -39,14 +41,15 @@ struct SteppedTable<Value>: ~Copyable {
 
         mutating func prepare(atMost most: Int) {
             let count = min(most, capacity - preparedCount)
-            unsafe (entries + preparedCount).initialize(repeating: Entry(hash: 0, content: .unused), count: count)
+            let entry = Entry(hash: 0, slot: SteppedTable.unused)
+            unsafe (entries + preparedCount).initialize(repeating: entry, count: count)
             preparedCount += count
         }
 
-        func deallocate() {
-            unsafe entries.deinitialize(count: preparedCount)
-            unsafe entries.deallocate()
-        }
+        func deallocate() { unsafe entries.deallocate() }
+
+        /// The memory, which the caller releases.
+        var block: UnsafeMutableRawPointer { unsafe UnsafeMutableRawPointer(entries) }
 
         @inline(__always)
         subscript(position: Int) -> Entry {
@@ -60,18 +63,15 @@ struct SteppedTable<Value>: ~Copyable {
         @inline(__always)
         func next(_ position: Int) -> Int { (position &+ 1) & (capacity &- 1) }
 
-        /// Finds a value with this hash.
-        /// - Returns: The value and its position, or `nil` if there is none.
+        /// Finds a slot with this hash.
+        /// - Returns: Its position, or `nil` if there is none.
         @inline(__always)
-        func find(_ hash: UInt32, where isWanted: (Value) -> Bool) -> (value: Value, position: Int)? {
+        func find(_ hash: UInt32, where isWanted: (Int32) -> Bool) -> Int? {
             var position = preferred(hash)
             while true {
-                switch unsafe entries[position].content {
-                case .unused: return nil
-                case .removed: break
-                case .used(let value):
-                    if unsafe entries[position].hash == hash, isWanted(value) { return (value, position) }
-                }
+                let entry = self[position]
+                if entry.hash == hash, entry.slot >= 0, isWanted(entry.slot) { return position }
+                if entry.slot == SteppedTable.unused { return nil }
                 position = next(position)
             }
         }
@@ -79,7 +79,7 @@ struct SteppedTable<Value>: ~Copyable {
         /// Stores an entry at the first unused position from its preferred one on.
         func place(_ entry: Entry) {
             var position = preferred(entry.hash)
-            while case .used = self[position].content { position = next(position) }
+            while self[position].slot != SteppedTable.unused { position = next(position) }
             self[position] = entry
         }
 
@@ -87,7 +87,7 @@ struct SteppedTable<Value>: ~Copyable {
         func close(_ position: Int) {
             var hole = position
             var next = next(hole)
-            while case .used = self[next].content {
+            while self[next].slot != SteppedTable.unused {
                 // An entry may fill the hole only if its preferred position is not after the hole.
                 let displacement = (next - preferred(self[next].hash)) & (capacity - 1)
                 if displacement >= (next - hole) & (capacity - 1) {
@@ -96,13 +96,15 @@ struct SteppedTable<Value>: ~Copyable {
                 }
                 next = self.next(next)
             }
-            self[hole] = Entry(hash: 0, content: .unused)
+            self[hole].slot = SteppedTable.unused
         }
     }
 
     /// The number of positions of the former part that a change moves.
     static var step: Int { 16 }
     private static var minimumCapacity: Int { 8 }
+    /// The greatest number of positions whose memory, 64 KiB, is released immediately.
+    static var mostReleased: Int { 8_192 }
 
     private var present: Part
     /// The entries before the growth; `nil` unless some of them must still be moved.
@@ -112,6 +114,8 @@ struct SteppedTable<Value>: ~Copyable {
     /// The part of twice the capacity for the next growth. Additions prepare it after three quarters of the usable positions
     /// are used.
     private var larger: Part?
+    /// Large memory that is no longer in use, for the owner.
+    var retired: [RetiredMemory] = []
 
     /// The number of entries.
     private(set) var count = 0
@@ -137,41 +141,43 @@ struct SteppedTable<Value>: ~Copyable {
 
     // MARK: - Lookup
 
-    /// Returns the value with this hash for which `isWanted` is true.
+    /// Returns the slot with this hash for which `isWanted` is true.
     @inline(__always)
-    func value(hash: UInt32, where isWanted: (Value) -> Bool) -> Value? {
-        if let found = present.find(hash, where: isWanted) { return found.value }
-        return former?.find(hash, where: isWanted)?.value
+    func slot(hash: UInt32, where isWanted: (Int32) -> Bool) -> Int32? {
+        if let found = present.find(hash, where: isWanted) { return present[found].slot }
+        guard let former, let found = former.find(hash, where: isWanted) else { return nil }
+        return former[found].slot
     }
 
     // MARK: - Change
 
-    /// Adds a value, which must not be in the table.
-    mutating func insert(_ value: Value, hash: UInt32) {
+    /// Adds a slot, which must not be negative, nor in the table.
+    mutating func insert(_ slot: Int32, hash: UInt32) {
+        precondition(slot >= 0, "a slot is never negative")
         if (count + 1) * 2 > capacity { grow() }
         move(atMost: Self.step)
         if count * 8 >= capacity * 3 { prepare(atMost: 2 * Self.step) }
-        present.place(Entry(hash: hash, content: .used(value)))
+        present.place(Entry(hash: hash, slot: slot))
         count += 1
     }
 
-    /// Removes the value with this hash for which `isWanted` is true.
-    /// - Returns: The value, or `nil` if there is none.
+    /// Removes the slot with this hash for which `isWanted` is true.
+    /// - Returns: The slot, or `nil` if there is none.
     @discardableResult
-    mutating func remove(hash: UInt32, where isWanted: (Value) -> Bool) -> Value? {
-        let value: Value
+    mutating func remove(hash: UInt32, where isWanted: (Int32) -> Bool) -> Int32? {
+        let slot: Int32
         if let found = present.find(hash, where: isWanted) {
-            value = found.value
-            present.close(found.position)
+            slot = present[found].slot
+            present.close(found)
         } else if let former, let found = former.find(hash, where: isWanted) {
-            value = found.value
-            former[found.position].content = .removed
+            slot = former[found].slot
+            former[found].slot = Self.removed
         } else {
             return nil
         }
         count -= 1
-        if count == 0 { self = SteppedTable() } else { move(atMost: Self.step) }
-        return value
+        if count == 0 { releaseStorage() } else { move(atMost: Self.step) }
+        return slot
     }
 
     private mutating func grow() {
@@ -187,14 +193,19 @@ struct SteppedTable<Value>: ~Copyable {
         guard let former else { return }
         let end = position + min(most, remaining)
         while position < end {
-            if case .used = former[position].content {
-                present.place(former[position])
-                former[position].content = .removed
+            let entry = former[position]
+            if entry.slot >= 0 {
+                present.place(entry)
+                former[position].slot = Self.removed
             }
             position += 1
         }
         guard remaining == 0 else { return }
-        former.deallocate()
+        if former.capacity > Self.mostReleased {
+            unsafe retired.retire(RetiredBlock(former.block))
+        } else {
+            former.deallocate()
+        }
         (self.former, position) = (nil, 0)
     }
 
@@ -204,9 +215,18 @@ struct SteppedTable<Value>: ~Copyable {
         part.prepare(atMost: most)
         larger = part
     }
-}
 
-extension SteppedTable: @unchecked Sendable where Value: Sendable {}
+    /// Releases or retires all memory after the last entry was removed.
+    private mutating func releaseStorage() {
+        guard capacity > Self.mostReleased else {
+            self = SteppedTable()
+            return
+        }
+        let whole = RetiredTable(self)
+        self = SteppedTable()
+        retired = [whole]
+    }
+}
 
 extension PublicKey {
     /// The hash of the key in the engine's table of peers. It has a random seed in each process: a host that chooses its key
