@@ -88,7 +88,11 @@ package final class CredentialServerDevice: Sendable {
                 for await attempt in attempts {
                     group.addTask {
                         let verdict = await store.verdict(on: attempt)
-                        transport.withEnd { end, now in end.answer(attempt, verdict, at: now) }
+                        // Most logins change the tables. The memory is released here, after the lock.
+                        _ = transport.withEnd { end, now in
+                            end.answer(attempt, verdict, at: now)
+                            return end.takeRetired()
+                        }
                         lanes.wake()
                     }
                 }

@@ -70,6 +70,9 @@ final class ServerEnd: TunnelEnd, @unchecked Sendable {
         if let member = members[slot], member.id == id, !member.hasJoined { forget(member, .expired) }
     }
 
+    /// Returns the large memory that the tables no longer use. The caller releases it without the lock.
+    func takeRetired() -> [RetiredMemory] { routes.takeRetired() + server.takeRetired() }
+
     /// Ends a session, and notifies its client.
     func disconnect(_ id: ClientID, _ reason: EndReason, at now: Instant) {
         perform(server.disconnect(id, reason), at: now)
