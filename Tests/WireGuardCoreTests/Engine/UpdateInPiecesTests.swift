@@ -277,7 +277,7 @@ struct UpdateInPiecesTests {
         }
         #expect(isGrowing == !isReplacement)
         #expect(!holder.isTableGrowing && holder.networkCount == 8_200)
-        #expect(pieces > (isReplacement ? 64 : 96 + 30))
+        #expect(pieces > (isReplacement ? 64 : 96 + 8))
         // A single network begins no growth.
         let single = try network(0x0b00_0000)
         holder.engine.addAllowedIP(single, to: update.peers[0].publicKey)
