@@ -121,6 +121,11 @@
         /// A line of `/proc/PID/status` of the gateway.
         func status(_ key: String) throws -> String? { DaemonRemains.status(key, of: try #require(running).processID) }
 
+        /// Whether the gateway has an open descriptor of a file or folder.
+        func hasOpened(_ path: String) throws -> Bool {
+            DaemonRemains.hasOpened(path, try #require(running).processID)
+        }
+
         /// The threads of the gateway that could receive SIGTERM, other than the first one, which waits for it. In any
         /// other thread SIGTERM would end the process without undoing anything.
         func threadsThatTakeSignals() throws -> [String] {

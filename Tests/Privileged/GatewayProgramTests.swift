@@ -147,9 +147,7 @@
             }
             try scene.run {
                 try eventually("the gateway has opened its folder", pollEvery: .milliseconds(2)) {
-                    DaemonRemains.processes(of: "culvert", with: "run").contains {
-                        DaemonRemains.hasOpened(directory, $0)
-                    }
+                    try scene.hasOpened(directory)
                 }
                 holder.kill()
             }
