@@ -118,7 +118,9 @@
 
         /// Decodes a text. Returns `nil` if it is not complete.
         init?(text: [UInt8]) {
-            guard !text.isEmpty, let options = try? JSONDecoder().decode(PassedUp.self, from: Data(text)) else { return nil }
+            guard !text.isEmpty, let options = try? JSONDecoder().decode(PassedUp.self, from: Data(text)) else {
+                return nil
+            }
             self = options
         }
 

@@ -138,7 +138,8 @@
             var service = command
             (service.foreground, service.reportDescriptor) = (true, ServiceLauncher.reportNumber)
             let launcher = ServiceLauncher(
-                arguments: ["culvert"] + arguments, input: PassedUp(service).text(for: Array(arguments)), programs: programs,
+                arguments: ["culvert"] + arguments, input: PassedUp(service).text(for: Array(arguments)),
+                programs: programs,
                 limit: .seconds(2 * command.timeout + 150)
             ) { event in
                 switch event {
