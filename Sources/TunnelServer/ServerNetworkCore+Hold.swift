@@ -105,13 +105,13 @@ extension ServerNetworkCore {
         let missing = try missingInterface(running)
         let wereLinksDown = areLinksDown
         if missing == nil {
-            do throws(LinuxNetworkError) {
-                try running.ledger.restore(running.ledger.undone(of: running.plan))
-            } catch {
-                // A restoration continues after a failure, so links may be up, and forwarding may be on.
+            // ``lookAtRouting(_:)`` repeats and reports other failures, such as that of an address.
+            let repair = running.ledger.repair(try running.ledger.undone(of: running.plan))
+            if let failure = repair.failures.first(where: { Self.isExposure($0.change) }) {
+                // Links may be up, and forwarding may be on.
                 holdForwarding(running)
                 if wereLinksDown { takeLinksDown(running) }
-                throw error
+                throw failure.error
             }
         }
         (isHeld, areLinksDown) = (false, false)
