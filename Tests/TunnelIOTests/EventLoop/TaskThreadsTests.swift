@@ -184,6 +184,18 @@
             #expect(timers.count > refusedTimers)
         }
 
+        @Test("If the system refuses threads and timers for long, the process continues with its first thread")
+        func refusedForLong() async throws {
+            let attempts = Counter()
+            let threads = TaskThreads(
+                name: "test-single", start: Self.starter(refusing: Set(1..<100_000), attempts),
+                startTimers: { (_) throws(TunnelIOError) in
+                    throw TunnelIOError(.eventLoop(operation: "starting the timers"), errno: EAGAIN)
+                })
+            let results = await Task(executorPreference: threads) { await Self.results(0..<200) { $0 } }.value
+            #expect(results.count == 200 && attempts.count > 30)
+        }
+
         /// Runs tasks that are blocked until the last one runs, and returns the number of tasks that ended.
         private static func blockedResults(_ count: Int, on threads: TaskThreads) async -> Int {
             let gate = TunnelIO.Latch()

@@ -24,6 +24,8 @@
                 var idleCount = 0
                 /// Whether the loop compares the number of taken jobs.
                 var isWatched = false
+                /// The number of times in succession that the system has refused both a thread and the timers.
+                var refusals = 0
 
                 /// Whether jobs wait for which no thread is idle.
                 var lacksThreads: Bool { arrived.count + next.count > idleCount }
@@ -62,6 +64,8 @@
             private static let patience: Int64 = 20_000_000
             /// The time between two attempts to start threads without which tasks would never continue, in microseconds.
             private static let retryInterval: UInt32 = 100_000
+            /// The number of attempts after which a process continues with its present threads.
+            private static let mostRefusals = 30
             /// The greatest number of threads.
             private static let mostThreads = 64
 
@@ -117,8 +121,8 @@
             }
 
             /// Starts a thread if there is room for it. If not, or if the system refuses it, has the loop watch the threads,
-            /// because they may be blocked. If the system refuses that too, tries again as long as a job needs a thread, since
-            /// nothing else would try, and the job could wait forever.
+            /// because they may be blocked. If the system refuses that too, tries again for some seconds as long as a job needs a
+            /// thread. Then the next job tries again: the caller may be the only thread, without which no job ever runs.
             private func provideThread() {
                 while true {
                     var (isNeeded, hasRoom, hasOthers) = (false, false, false)
@@ -132,6 +136,11 @@
                     if hasRoom, startCountedThread() { return }
                     // Before its first thread, a process may still close the descriptors that it inherited.
                     if hasOthers, beginWatch() { return }
+                    let isLasting = jobs.withValue { jobs in
+                        jobs.refusals += 1
+                        return jobs.refusals > Self.mostRefusals
+                    }
+                    if hasOthers, isLasting { return }
                     usleep(Self.retryInterval)
                 }
             }
@@ -141,6 +150,7 @@
             private func startCountedThread() -> Bool {
                 do throws(TunnelIOError) {
                     try startThread()
+                    jobs.withValue { $0.refusals = 0 }
                     return true
                 } catch {
                     jobs.withValue { $0.threadCount -= 1 }
@@ -184,7 +194,7 @@
                     let timers = try makeTimers()
                     jobs.withValue { jobs in
                         _ = jobs.isStuck()
-                        jobs.isWatched = true
+                        (jobs.isWatched, jobs.refusals) = (true, 0)
                     }
                     setWatch(timers)
                     return true
