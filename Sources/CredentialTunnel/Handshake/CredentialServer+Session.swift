@@ -73,7 +73,9 @@ extension CredentialServer {
     mutating func commit(
         _ header: Header, to session: TunnelSession, byteCount: Int, from source: Endpoint, at now: Instant
     ) -> (ServerClient, [ServerAction])? {
-        guard let client = client(session.slot) else { return nil }
+        // Another client may have the slot since the datagram was opened.
+        guard let client = client(session.slot), client.session(withLocalIndex: session.keys.localIndex) === session
+        else { return nil }
         // The hello proved one address. Before the login is accepted, a datagram from another address may be an attempt
         // to make the server send datagrams to a victim.
         guard client.state == .established || client.endpoint == source else {
