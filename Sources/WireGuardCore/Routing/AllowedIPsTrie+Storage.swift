@@ -56,9 +56,12 @@ extension AllowedIPsTrie {
             self = AllowedIPsTrie(mostAtOnce: mostAtOnce)
             return
         }
-        let whole = RetiredTable(self)
+        // If each retired table owned the earlier ones, they would form a chain without a limit.
+        var kept = retired
+        retired = []
+        kept.retire(RetiredTable(self))
         self = AllowedIPsTrie(mostAtOnce: mostAtOnce)
-        retired = [whole]
+        retired = kept
     }
 
     // MARK: - Peers

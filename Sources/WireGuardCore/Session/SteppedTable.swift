@@ -222,9 +222,12 @@ struct SteppedTable: ~Copyable, @unchecked Sendable {
             self = SteppedTable()
             return
         }
-        let whole = RetiredTable(self)
+        // If each retired table owned the earlier ones, they would form a chain without a limit.
+        var kept = retired
+        retired = []
+        kept.retire(RetiredTable(self))
         self = SteppedTable()
-        retired = [whole]
+        retired = kept
     }
 }
 

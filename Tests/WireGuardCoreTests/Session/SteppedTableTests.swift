@@ -94,9 +94,25 @@ struct SteppedTableTests {
         #expect(!table.retired.isEmpty)
         // In this order, no removal moves other entries.
         for hash in (0..<UInt32(count)).reversed() { table.remove(hash: hash) { _ in true } }
-        // The retired table also has the memory that was retired before.
-        #expect(table.count == 0 && table.capacity == 8 && table.retired.count == 1 && earlier != nil)
+        #expect(table.count == 0 && table.capacity == 8 && table.retired.count == 2 && earlier != nil)
         table.retired = []
         #expect(earlier == nil)
+    }
+
+    @Test("A table that is filled and emptied again and again keeps at most two retired tables")
+    func cycles() {
+        var table = SteppedTable()
+        weak var first: RetiredMemory?
+        let hashes = 0..<UInt32(SteppedTable.mostReleased)
+        for cycle in 0..<4 {
+            for hash in hashes { table.insert(Int32(hash), hash: hash) }
+            for hash in hashes.reversed() { table.remove(hash: hash) { _ in true } }
+            if cycle == 0 {
+                first = table.retired.last
+                #expect(first != nil)
+            }
+            #expect(table.retired.count <= 2)
+        }
+        #expect(first == nil)
     }
 }
