@@ -203,7 +203,7 @@ extension ChangeLedgerTests {
         #expect(network.state == before)
     }
 
-    @Test("A journal stays short however often the network changes")
+    @Test("A journal stays short after any number of changes of the network")
     func journalLength() throws {
         let network = FakeNetwork(before)
         let ledger = try ledger(network)
@@ -216,7 +216,7 @@ extension ChangeLedgerTests {
             }
         }
         #expect(longest > 100_000 && longest < 2 * ChangeJournal.growth, "\(longest) bytes")
-        // The short journal lists every change that is still to be undone.
+        // The short journal lists every change that must still be undone.
         #expect(
             try ChangeLedger.cleanUp(name: "cvt0", directory: folder.directory, system: network).count > plan.count / 2)
         #expect(network.state == before)
@@ -247,7 +247,7 @@ extension ChangeLedgerTests {
         let dead = try ledger(network)
         _ = try dead.reserve { _ in 51_820 }
         try dead.apply(plan)
-        // Taken over, cleaned up under a guard, and taken over again: no other tunnel gets the number meanwhile.
+        // Taken over, cleaned up under a guard, and taken over again: no other tunnel gets the number in this time.
         for _ in 0..<2 {
             let next = try ChangeLedger(
                 name: "cvt0", directory: folder.directory, system: network, owner: LinuxSamples.dead,

@@ -130,7 +130,7 @@ extension ChangeLedgerTests {
         #expect(!isMade(step, at: 139))
     }
 
-    @Test("A change that another process replaced is left alone")
+    @Test("A change that another process replaced is not undone")
     func changedByOthers() throws {
         let network = FakeNetwork(before)
         let ledger = try ledger(network)

@@ -120,17 +120,11 @@ struct StoredEndpointTests {
         let client = try Self.client(key, at: .v4(198, 51, 100, 2), of: server, on: internet)
         defer { client.close() }
         #expect(await source.changes.wait(within: .seconds(30)) { source.state.withLock { $0.begun } == 1 })
-        let counted = await runtime.device?.peers.first?.receivedBytes ?? 0
+        let device = try #require(await runtime.device)
+        let counted = device.peers.first?.receivedBytes ?? 0
         await runtime.startFlush(of: .all)
         // The client sends a datagram each second.
-        let ticks = Task {
-            while (try? await Task.sleep(for: .milliseconds(20))) != nil { source.changes.notify() }
-        }
-        defer { ticks.cancel() }
-        let hasTraffic = await source.changes.wait(within: .seconds(30)) {
-            await runtime.device?.peers.first?.receivedBytes ?? 0 > counted
-        }
-        #expect(hasTraffic)
+        #expect(await waitUntil(timeout: .seconds(30)) { device.peers.first?.receivedBytes ?? 0 > counted })
         #expect(source.state.withLock { $0.begun } == 1)
         source.state.withLock { $0.isBlocked = false }
         source.changes.notify()
