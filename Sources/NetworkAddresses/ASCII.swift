@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 /// Characters and numbers in configuration texts, with functions to parse and write them as bytes.
+@usableFromInline
 package enum ASCII {
     package static let newline = UInt8(ascii: "\n")
     package static let carriageReturn = UInt8(ascii: "\r")

@@ -2,7 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import CTunnelSystem
-package import Synchronization
+public import Synchronization
 
 /// A file descriptor with one owner. It is closed exactly once, when the owner is released, unless ownership was released
 /// first.
@@ -33,6 +33,7 @@ package struct OwnedDescriptor: ~Copyable, Sendable {
 /// If one thread closed the number between another thread's lookup and its system call, the number could already belong
 /// to another file. So each use begins with ``acquire()`` and ends with ``release()``, and the end of the last use
 /// closes the descriptor. Uses neither block nor exclude each other.
+@usableFromInline
 package final class SharedDescriptor: Sendable {
     /// The descriptor's number. Use it only to register with an event loop that unregisters it before ``close()``.
     package let number: Int32

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-package import CTunnelSystem
+public import CTunnelSystem
 
 /// System calls, called again while a signal interrupts them.
+// Without `usableFromInline`, the compiler ignores `inlinable` in this type.
+@usableFromInline
 package enum SystemCall {
     /// The call's result; negative when it failed, with the reason in `errno`.
     @inlinable
@@ -29,7 +31,6 @@ package enum SystemCall {
 
     /// The call's result.
     /// - Throws: the system's reason, with the failed operation.
-    @inlinable
     @discardableResult
     package static func check<Result: FixedWidthInteger & SignedInteger>(
         _ operation: @autoclosure () -> String, _ call: () -> Result
