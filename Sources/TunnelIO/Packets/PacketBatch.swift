@@ -34,6 +34,7 @@ public final class PacketBatch {
     private struct Marks {
         var count = 0
         var tail = 0
+        var readsOnce = false
     }
 
     private let marks: UnsafeMutablePointer<Marks>
@@ -42,7 +43,10 @@ public final class PacketBatch {
     private let mapping: PageMapping
     /// Whether devices and sockets of the system return after the first call that has filled the batch with something,
     /// and do not ask for more. A single packet is then processed sooner.
-    package var readsOnce = false
+    package var readsOnce: Bool {
+        get { unsafe marks.pointee.readsOnce }
+        set { unsafe marks.pointee.readsOnce = newValue }
+    }
     /// The largest value that ``tail`` had at a ``removeAll()`` since the last ``forgetReach()``.
     private var farthestTail = 0
 

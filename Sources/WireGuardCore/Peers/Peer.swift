@@ -45,7 +45,9 @@ final class Peer {
     /// the keys.
     var next: Keypair?
     /// The packets that wait for a session. An empty packet is a keepalive.
-    var staged: [[UInt8]] = []
+    var staged: [[UInt8]] = [] { didSet { hasStaged = !staged.isEmpty } }
+    /// Whether ``staged`` has a packet. Each batch reads this. The run time checks each access to the array, but not to this.
+    private(set) var hasStaged = false
     var isQueuedForDrain = false
 
     // MARK: Timers, as the engine's nanoseconds; `never` when not armed

@@ -95,7 +95,7 @@ extension Engine {
         } while unsafe position < count && isData(datagrams[position], for: index)
         if let keypair {
             statistics.replayed += UInt64(replayed)
-            plan.runs.append(ReceivePlan.Run(keypair: keypair, keys: keypair.keys, datagrams: start..<position))
+            unsafe plan.runs.append(ReceivePlan.Run(keypair: keypair, keys: keypair.keys, datagrams: start..<position))
         } else {
             statistics.unknownSession += UInt64(position - start)
         }
@@ -130,24 +130,25 @@ extension Engine {
         at now: Instant, wall: WallTime
     ) {
         let now = advance(to: now)
-        for run in plan.runs {
-            unsafe commit(run, plan, datagrams, endpoints: endpoints, at: now, wall: wall)
+        for run in unsafe plan.runs.indices {
+            unsafe commit(
+                plan.runs[run].keypair, plan.runs[run].datagrams, plan, datagrams, endpoints: endpoints, at: now,
+                wall: wall)
         }
-        plan.runs.removeAll(keepingCapacity: true)
+        plan.empty()
     }
 
     private mutating func commit(
-        _ run: ReceivePlan.Run, _ plan: ReceivePlan, _ datagrams: UnsafeBufferPointer<PacketView>,
-        endpoints: (Int) -> Endpoint, at now: Instant, wall: WallTime
+        _ keypair: Keypair, _ positions: Range<Int>, _ plan: ReceivePlan,
+        _ datagrams: UnsafeBufferPointer<PacketView>, endpoints: (Int) -> Endpoint, at now: Instant, wall: WallTime
     ) {
-        let keypair = run.keypair
         // The session may have been removed while the lock was not held.
         let peer = peer(at: keypair.peer)
         var newest = -1
         var bytes = 0
         var hasData = false
         var delivered = 0
-        for position in run.datagrams {
+        for position in positions {
             let length = unsafe plan.lengths[position]
             guard length != ReceivePlan.skipped else { continue }
             unsafe plan.lengths[position] = ReceivePlan.skipped

@@ -54,12 +54,12 @@ extension Engine {
         }
         var reserved = 0
         // Waiting packets must be sent first, to keep the order of a flow.
-        if peer.staged.isEmpty, let keypair = peer.current, keypair.isUsable(at: now) {
+        if !peer.hasStaged, let keypair = peer.current, keypair.isUsable(at: now) {
             let (first, count) = keypair.reserve(range.count)
             reserved = count
             if count > 0 {
                 let sent = range.lowerBound..<range.lowerBound + count
-                plan.runs.append(
+                unsafe plan.runs.append(
                     SendPlan.Run(keys: keypair.keys, firstCounter: first, packets: sent, endpoint: endpoint))
                 var bytes = count &* Message.minimumDataByteCount
                 for index in sent { unsafe bytes &+= Padding.paddedLength(packets[index].count, mtu: plan.mtu) }

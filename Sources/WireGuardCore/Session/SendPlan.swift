@@ -16,16 +16,17 @@ public final class SendPlan {
         let endpoint: Endpoint
     }
 
-    var runs: ContiguousArray<Run> = []
+    /// The run time does not check each access: one thread uses a plan at a time, and no access contains another.
+    @exclusivity(unchecked) var runs: ContiguousArray<Run> = []
     var mtu = 0
 
     /// An empty plan.
     public init() {
-        runs.reserveCapacity(64)
+        unsafe runs.reserveCapacity(64)
     }
 
     /// Whether nothing is sent.
-    public var isEmpty: Bool { runs.isEmpty }
+    public var isEmpty: Bool { unsafe runs.isEmpty }
 
     /// The maximum number of bytes that sealing temporarily writes after a packet.
     public static let mostPadding = 15
@@ -36,8 +37,13 @@ public final class SendPlan {
     }
 
     func reset(mtu: Int) {
-        runs.removeAll(keepingCapacity: true)
+        empty()
         self.mtu = mtu
+    }
+
+    /// Removes the runs. A batch mostly has one, for which `removeAll(keepingCapacity:)` takes several times as long.
+    private func empty() {
+        while unsafe runs.popLast() != nil {}
     }
 
     /// Seals the planned packets of `packets`, writes the datagrams consecutively from `out` on, and empties the plan.
@@ -55,20 +61,22 @@ public final class SendPlan {
         emit: (_ offset: Int, _ byteCount: Int, _ endpoint: Endpoint) -> Void
     ) {
         // A packet must not be sealed twice with one counter, and a plan must not retain a key that the engine wipes.
-        defer { runs.removeAll(keepingCapacity: true) }
+        defer { empty() }
         var offset = 0
-        for run in runs {
-            let cipher = run.keys.sealing
-            let remoteIndex = run.keys.remoteIndex
-            var counter = run.firstCounter
-            for index in run.packets {
+        // By index, since a copy of a run would retain its keys once more.
+        for run in unsafe runs.indices {
+            let cipher = unsafe runs[run].keys.sealing
+            let remoteIndex = unsafe runs[run].keys.remoteIndex
+            let endpoint = unsafe runs[run].endpoint
+            var counter = unsafe runs[run].firstCounter
+            for index in unsafe runs[run].packets {
                 let packet = unsafe packets[index]
                 let byteCount = unsafe Message.minimumDataByteCount + Padding.paddedLength(packet.count, mtu: mtu)
                 guard byteCount <= capacity - offset else { return }
                 unsafe sealPacket(
                     packet.base, byteCount: packet.count, paddedTo: byteCount - Message.minimumDataByteCount, cipher,
                     remoteIndex, counter, into: out + offset)
-                emit(offset, byteCount, run.endpoint)
+                emit(offset, byteCount, endpoint)
                 counter &+= 1
                 offset += byteCount
             }

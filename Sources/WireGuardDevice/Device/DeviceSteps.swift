@@ -11,6 +11,8 @@ final class DeviceSteps: @unchecked Sendable {
     let send = SendPlan()
     let receive: ReceivePlan
     let drain = DrainPlan()
+    /// The next of the unused states.
+    var next: DeviceSteps?
     /// The times at which the opening of the batch was planned.
     var received = (now: Instant(nanoseconds: 0), wall: WallTime(seconds: 0))
     private let storage: UnsafeMutablePointer<PacketView>

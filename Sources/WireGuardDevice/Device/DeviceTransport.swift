@@ -15,7 +15,8 @@ final class DeviceTransport: TunnelTransport {
     /// A copy of the engine's filter for handshake messages, so that invalid ones do not take its lock.
     private let filter = Mutex<HandshakeFilter?>(nil)
     private let mtu: Atomic<Int>
-    private let stepsPool: Mutex<[DeviceSteps]>
+    /// The unused states of batches, as a list.
+    private let unusedSteps: Mutex<DeviceSteps?>
     private let batchCapacity: Int
     /// Whether packets that waited for a session are planned but not sent yet. It is set under the engine's lock.
     private let isDraining = Atomic<Bool>(false)
@@ -31,7 +32,7 @@ final class DeviceTransport: TunnelTransport {
         self.engine = Mutex(engine)
         self.mtu = Atomic(mtu)
         self.batchCapacity = batchCapacity
-        stepsPool = Mutex([DeviceSteps(capacity: batchCapacity)])
+        unusedSteps = Mutex(DeviceSteps(capacity: batchCapacity))
     }
 
     /// Exclusive access to the engine, for configuration and inspection.
@@ -199,10 +200,17 @@ final class DeviceTransport: TunnelTransport {
     }
 
     private func takeSteps() -> DeviceSteps {
-        stepsPool.withLock { $0.popLast() } ?? DeviceSteps(capacity: batchCapacity)
+        let unused = unusedSteps.withLock { first in
+            defer { first = first?.next }
+            return first
+        }
+        return unused ?? DeviceSteps(capacity: batchCapacity)
     }
 
     private func giveBack(_ steps: DeviceSteps) {
-        stepsPool.withLock { $0.append(steps) }
+        unusedSteps.withLock { first in
+            steps.next = first
+            first = steps
+        }
     }
 }

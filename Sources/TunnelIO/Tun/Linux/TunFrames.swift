@@ -118,7 +118,8 @@
     /// One thread uses it at a time, as `TunDevice` requires.
     @safe
     final class TunWriter: @unchecked Sendable {
-        private var plan = CoalescingPlan()
+        /// The run time does not check each access: no access contains another.
+        @exclusivity(unchecked) private var plan = CoalescingPlan()
         private var tcp: SuperframeJoining
         private var udp: SuperframeJoining
         private let mayJoin: Bool
@@ -179,8 +180,8 @@
                     guard put(index, of: batch, &result, &calls) else { return nil }
                     continue
                 }
-                if plan.isJoined(index) { continue }
-                guard let frame = plan.frame(at: index) else {
+                if unsafe plan.isJoined(index) { continue }
+                guard let frame = unsafe plan.frame(at: index) else {
                     guard put(index, of: batch, &result, &calls) else { return nil }
                     continue
                 }
@@ -219,7 +220,7 @@
             var next: Int? = frame.head
             while let packet = next {
                 guard put(packet, of: batch, &result, &calls) else { return false }
-                next = plan.next(after: packet)
+                next = unsafe plan.next(after: packet)
             }
             return true
         }
@@ -249,7 +250,7 @@
                     iov_base: batch.base + (Int(packet.offset) + frame.headers),
                     iov_len: Int(packet.length) - frame.headers)
                 count += 1
-                next = plan.next(after: index)
+                next = unsafe plan.next(after: index)
             }
             return count
         }
