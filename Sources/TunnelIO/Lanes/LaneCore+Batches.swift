@@ -7,9 +7,8 @@ import Synchronization
 extension LaneCore {
     /// Reads, seals and sends batches until the device has no more or its turn is over.
     /// - Returns: the number of packets.
-    func moveFromDevice() throws(TunnelIOError) -> Int {
+    func moveFromDevice(at now: Int64) throws(TunnelIOError) -> Int {
         var moved = 0
-        let now = LaneClock.now()
         packets.readsOnce = now &- lastFromDevice >= Self.pause
         for _ in 0..<configuration.batchesPerTurn where !loop.isStopped {
             packets.removeAll()
@@ -22,7 +21,6 @@ extension LaneCore {
             outgoing.removeAll()
             transport.seal(packets, into: outgoing)
             send(outgoing)
-            publish()
             if !mayHaveMore(packets) { break }
         }
         return moved
@@ -32,7 +30,6 @@ extension LaneCore {
         counts.fromDevice.packets &+= count
         counts.fromDevice.bytes &+= Self.bytes(of: batch)
         counts.fromDevice.batches &+= 1
-        counts.malformedFromDevice = device.statistics.malformedFrames
     }
 
     /// Whether the device may have more packets: it had no more if this batch has room left.
@@ -59,11 +56,10 @@ extension LaneCore {
             noteFromNetwork(incoming, count)
             transport.open(incoming, answer: answer)
             deliver(incoming)
-            publish()
             // Joined datagrams count one by one.
             if count < configuration.fewDatagrams || moved >= configuration.datagramsPerTurn { break }
         }
-        if isAfterPause, moved == 1 { moveReplies() }
+        if isAfterPause, moved == 1 { moveReplies(at: now) }
         return moved
     }
 
@@ -71,11 +67,11 @@ extension LaneCore {
         counts.fromNetwork.packets &+= count
         counts.fromNetwork.bytes &+= Self.bytes(of: batch)
         counts.fromNetwork.batches &+= 1
-        counts.droppedBySocket = droppedByFormerSockets &+ droppedBySockets
     }
 
-    /// The datagrams that the current sockets dropped before they reached a batch.
+    /// The datagrams that the current sockets dropped before they reached a batch; zero if the lane only sends.
     var droppedBySockets: Int {
+        guard isReceiving, role.contains(.inbound) else { return 0 }
         var sum = 0
         if let drops = v4?.receiveDrops { sum &+= drops.oversize &+ drops.overflowed }
         if let drops = v6?.receiveDrops { sum &+= drops.oversize &+ drops.overflowed }
@@ -142,7 +138,11 @@ extension LaneCore {
         return sum
     }
 
+    /// Publishes the counts, after everything that a handler moved: a packet does not wait for it.
     func publish() {
+        // A lane that only sends shares the device and the sockets of the lane that counts these.
+        if role.contains(.outbound) { counts.malformedFromDevice = device.statistics.malformedFrames }
+        counts.droppedBySocket = droppedByFormerSockets &+ droppedBySockets
         let counts = counts
         statistics.withLock { $0 = counts }
     }

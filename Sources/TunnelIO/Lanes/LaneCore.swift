@@ -34,13 +34,13 @@ final class LaneCore: @unchecked Sendable {
     let packets: PacketBatch
     let outgoing: PacketBatch
     let incoming: PacketBatch
-    /// The lane thread's own copy, published after each batch.
+    /// The lane thread's own copy, which ``publish()`` copies.
     var counts = LaneStatistics()
     /// The datagrams that replaced sockets dropped before they reached a batch.
     private(set) var droppedByFormerSockets = 0
 
     private var isWatching = false
-    private var isReceiving = true
+    private(set) var isReceiving = true
     private var isDeviceEnabled = true
     private(set) var deviceWatch = Watch()
     private(set) var v4: (any DatagramSocket)?
@@ -175,7 +175,7 @@ final class LaneCore: @unchecked Sendable {
     /// - Parameter receives: whether the lane receives from these sockets and sends through them, or only sends.
     func replaceSockets(_ sockets: DatagramSockets?, receives: Bool = true) {
         unwatchSockets()
-        if isReceiving, role.contains(.inbound) { droppedByFormerSockets &+= droppedBySockets }
+        droppedByFormerSockets &+= droppedBySockets
         isReceiving = receives
         v4 = sockets?.v4
         v6 = sockets?.v6
@@ -192,12 +192,12 @@ final class LaneCore: @unchecked Sendable {
         guard isReceiving, role.contains(.inbound) else { return }
         if let v4 {
             v4Watch.registration = try loop.register(v4.readiness) { [unowned self] readiness in
-                socketReady(self.v4, readiness, watched: .v4)
+                socketReady(readiness, .v4)
             }
         }
         if let v6 {
             v6Watch.registration = try loop.register(v6.readiness) { [unowned self] readiness in
-                socketReady(self.v6, readiness, watched: .v6)
+                socketReady(readiness, .v6)
             }
         }
     }
@@ -210,10 +210,9 @@ final class LaneCore: @unchecked Sendable {
         v6Watch = Watch()
     }
 
-    private func socketReady(
-        _ socket: (any DatagramSocket)?, _ readiness: EventLoop.Readiness, watched: Watched
-    ) {
-        guard let socket else { return }
+    private func socketReady(_ readiness: EventLoop.Readiness, _ watched: Watched) {
+        guard let socket = watched == .v4 ? v4 : v6 else { return }
+        defer { publish() }
         do throws(TunnelIOError) {
             let moved = try moveFromNetwork(socket)
             drain()
@@ -230,8 +229,9 @@ final class LaneCore: @unchecked Sendable {
     }
 
     private func deviceReady(_ readiness: EventLoop.Readiness) {
+        defer { publish() }
         do throws(TunnelIOError) {
-            let moved = try moveFromDevice()
+            let moved = try moveFromDevice(at: LaneClock.now())
             drain()
             recordProgress(moved: moved, isTrouble: true, .device)
         } catch {
@@ -241,11 +241,11 @@ final class LaneCore: @unchecked Sendable {
 
     /// Moves the packets with which the system has replied to a packet that was just delivered, such as a ping. They need
     /// not wait until the loop reports the device.
-    func moveReplies() {
+    func moveReplies(at now: Int64) {
         guard role.contains(.outbound), isDeviceEnabled, !deviceWatch.isParked else { return }
         do throws(TunnelIOError) {
             // If the loop has already reported the device in this round, its handler finds nothing.
-            if try moveFromDevice() > 0 { deviceWatch.fruitless = 0 }
+            if try moveFromDevice(at: now) > 0 { deviceWatch.fruitless = 0 }
         } catch {
             fail(error)
         }
