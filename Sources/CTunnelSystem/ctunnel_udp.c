@@ -34,6 +34,7 @@ int ctunnel_thread_set_name(const char *name) { return pthread_setname_np(name);
 
 #include <sched.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -62,11 +63,21 @@ int ctunnel_unix_pair(int *ends) { return socketpair(AF_UNIX, SOCK_STREAM | SOCK
 int ctunnel_pipe(int *ends) { return pipe2(ends, O_CLOEXEC); }
 
 int ctunnel_recvmmsg(int descriptor, struct ctunnel_mmsghdr *messages, unsigned int count) {
-    return recvmmsg(descriptor, (struct mmsghdr *)messages, count, MSG_DONTWAIT, NULL);
+    return (int)syscall(SYS_recvmmsg, descriptor, messages, count, MSG_DONTWAIT, NULL);
 }
 
 int ctunnel_sendmmsg(int descriptor, struct ctunnel_mmsghdr *messages, unsigned int count) {
-    return sendmmsg(descriptor, (struct mmsghdr *)messages, count, MSG_DONTWAIT);
+    return (int)syscall(SYS_sendmmsg, descriptor, messages, count, MSG_DONTWAIT);
+}
+
+ssize_t ctunnel_read(int descriptor, void *bytes, size_t count) { return syscall(SYS_read, descriptor, bytes, count); }
+
+ssize_t ctunnel_writev(int descriptor, const struct iovec *vectors, int count) {
+    return syscall(SYS_writev, descriptor, vectors, count);
+}
+
+int ctunnel_epoll_wait(int epoll, struct epoll_event *events, int count) {
+    return (int)syscall(SYS_epoll_pwait, epoll, events, count, -1, NULL, 0);
 }
 
 int ctunnel_epoll_create(void) { return epoll_create1(EPOLL_CLOEXEC); }

@@ -27,6 +27,7 @@ int ctunnel_thread_set_name(const char *name);
 #if defined(__linux__)
 
 #include <sys/epoll.h>
+#include <sys/uio.h>
 
 /// The cores that the calling thread may run on, as bits: `sched_getaffinity`. It takes a multiple of eight bytes.
 int ctunnel_affinity(void *set, size_t size);
@@ -61,8 +62,15 @@ int ctunnel_unix_pair(int *ends);
 
 /// Makes a pipe whose ends are closed on exec. 0, or -1 with errno.
 int ctunnel_pipe(int *ends);
+
+// The system calls of a lane. They are not cancellation points as the C library's are, which need code in more pages: no
+// thread is cancelled.
+
 int ctunnel_recvmmsg(int descriptor, struct ctunnel_mmsghdr *messages, unsigned int count);
 int ctunnel_sendmmsg(int descriptor, struct ctunnel_mmsghdr *messages, unsigned int count);
+ssize_t ctunnel_read(int descriptor, void *bytes, size_t count);
+ssize_t ctunnel_writev(int descriptor, const struct iovec *vectors, int count);
+int ctunnel_epoll_wait(int epoll, struct epoll_event *events, int count);
 
 static const int CTUNNEL_SO_MARK = 36;
 static const int CTUNNEL_SO_SNDBUFFORCE = 32;

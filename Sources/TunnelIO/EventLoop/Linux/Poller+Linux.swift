@@ -71,7 +71,7 @@
         /// - Returns: the number of events.
         func wait(into events: PollerEvents) throws(TunnelIOError) -> Int {
             while true {
-                let count = unsafe epoll_wait(epoll, events.storage, Int32(PollerEvents.capacity), -1)
+                let count = unsafe ctunnel_epoll_wait(epoll, events.storage, Int32(PollerEvents.capacity))
                 if count >= 0 { return Int(count) }
                 guard errno == EINTR else {
                     throw TunnelIOError(.eventLoop(operation: "epoll_wait"), errno: errno)

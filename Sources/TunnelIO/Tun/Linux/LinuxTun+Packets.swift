@@ -34,7 +34,7 @@
             while let start = batch.nextStart() {
                 let room = unsafe UnsafeMutableRawBufferPointer(
                     start: batch.base + (start - front), count: front + PacketBatch.longestPacket)
-                let count = SystemCall.retry { unsafe read(descriptor.number, room.baseAddress, room.count) }
+                let count = SystemCall.retry { unsafe ctunnel_read(descriptor.number, room.baseAddress, room.count) }
                 guard count > 0 else {
                     // Packets that were read are returned first; the next call returns the error.
                     if count < 0, batch.count == before, let failure = readFailure(errno) { throw failure }
@@ -67,7 +67,7 @@
                 }
                 reader.hasMore.store(false, ordering: .relaxed)
                 let room = unsafe reader.frame
-                let count = SystemCall.retry { unsafe read(descriptor.number, room.baseAddress, room.count) }
+                let count = SystemCall.retry { unsafe ctunnel_read(descriptor.number, room.baseAddress, room.count) }
                 guard count > 0 else {
                     if count < 0, batch.count == before, let failure = readFailure(errno) { throw failure }
                     break
@@ -113,7 +113,7 @@
 
         @inline(__always)
         mutating func write(_ vectors: UnsafePointer<iovec>, count: Int) -> Int32 {
-            SystemCall.retry { unsafe writev(descriptor, vectors, Int32(count)) } >= 0 ? 0 : errno
+            SystemCall.retry { unsafe ctunnel_writev(descriptor, vectors, Int32(count)) } >= 0 ? 0 : errno
         }
 
         mutating func now() -> Int64 { LaneClock.now() }
