@@ -120,6 +120,16 @@ report 'ask the leak policy a question (LeakPolicy+Questions.swift) instead of c
         grep -vE '^Sources/(PacketTunnel/Settings/LeakPolicy(\+Questions)?|culvert/Tunnel/Profile/LeakPolicyName)\.swift:' || true
 )
 
+# The compiler gives no warning: it ignores @inlinable in such a type, and generic code then stays generic.
+report 'a package type with @inlinable members is @usableFromInline' < <(
+    find Sources -name '*.swift' -exec awk '
+        /^(@[A-Za-z]+ )*package (final )?(class|struct|enum) / { type = /@usableFromInline/ || last ~ /@usableFromInline/ ? "" : FILENAME ":" FNR ":" $0 }
+        /^}/ { type = "" }
+        /@inlinable/ && type != "" { print type; type = "" }
+        { last = $0 }
+    ' {} + || true
+)
+
 report 'a crash is not an answer' < <(code '(^|[^A-Za-z_])(try!|fatalError\()' Sources)
 report 'a crash is not an answer' < <(code '[[:space:]]as![[:space:]]' Sources)
 report 'an open question goes to the issue tracker' < <(
@@ -145,6 +155,14 @@ if (($# > 0)); then
         grep -oE "[[:space:]]_?\\\$s($modules)" "$symbols" | tr -d '[:space:]' | sort | uniq -c |
             awk -v program="$program" '{ print program ": " $1 " symbols beginning with " $2 }' || true
     )
+    # The linker ignores a pattern without a function.
+    if [[ ${program##*/} == culvert-wg ]] && grep -q 8TunnelIO "$symbols"; then
+        report 'dev/packet-path.ld: no function of the program has this name' < <(
+            grep -oE '\.text\.[^ )]*[A-Za-z0-9_][^ )]*' dev/packet-path.ld | grep -v packets | sed 's/^\.text\.//' | while read -r pattern; do
+                grep -qE "[[:space:]]$(sed 's/[*]/.*/g; s/[$]/[$]/g' <<<"$pattern")\$" "$symbols" || printf '%s\n' "$pattern"
+            done
+        )
+    fi
     report 'links too much' < <(
         ldd "$program" 2>/dev/null | grep -E 'libFoundation(Internationalization|Networking|XML)?\.so|_FoundationICU|libcurl|libxml2' |
             sed "s|^[[:space:]]*|$program: |" || true
