@@ -123,10 +123,14 @@ report 'ask the leak policy a question (LeakPolicy+Questions.swift) instead of c
 # The compiler gives no warning: it ignores @inlinable in such a type, and generic code then stays generic.
 report 'a package type with @inlinable members is @usableFromInline' < <(
     find Sources -name '*.swift' -exec awk '
-        /^(@[A-Za-z]+ )*package (final )?(class|struct|enum) / { type = /@usableFromInline/ || last ~ /@usableFromInline/ ? "" : FILENAME ":" FNR ":" $0 }
-        /^}/ { type = "" }
+        FNR == 1 { above = type = "" }
+        /^ *(@[A-Za-z]+ )*package (final )?(class|struct|enum|actor|protocol) / {
+            type = above $0 ~ /@usableFromInline/ ? "" : FILENAME ":" FNR ":" $0
+        }
+        /^(    )?}/ { type = "" }
         /@inlinable/ && type != "" { print type; type = "" }
-        { last = $0 }
+        # The attributes on the lines above a declaration.
+        { above = /^ *@[A-Za-z]+$/ ? above $0 : "" }
     ' {} + || true
 )
 
@@ -158,9 +162,10 @@ if (($# > 0)); then
     # The linker ignores a pattern without a function.
     if [[ ${program##*/} == culvert-wg ]] && grep -q 8TunnelIO "$symbols"; then
         report 'dev/packet-path.ld: no function of the program has this name' < <(
-            grep -oE '\.text\.[^ )]*[A-Za-z0-9_][^ )]*' dev/packet-path.ld | grep -v packets | sed 's/^\.text\.//' | while read -r pattern; do
-                grep -qE "[[:space:]]$(sed 's/[*]/.*/g; s/[$]/[$]/g' <<<"$pattern")\$" "$symbols" || printf '%s\n' "$pattern"
-            done
+            grep -oE '\.text\.[^ )]*[A-Za-z0-9_][^ )]*' dev/packet-path.ld | grep -vxF .text.packets | sed 's/^\.text\.//' |
+                while read -r pattern; do
+                    grep -qE " [tTwW] ${pattern//'*'/.*}\$" "$symbols" || printf '%s\n' "$pattern"
+                done
         )
     fi
     report 'links too much' < <(

@@ -62,22 +62,32 @@ int ctunnel_unix_pair(int *ends) { return socketpair(AF_UNIX, SOCK_STREAM | SOCK
 
 int ctunnel_pipe(int *ends) { return pipe2(ends, O_CLOEXEC); }
 
+// Sanitizers know the C library's functions only.
+#ifndef __has_feature
+#define __has_feature(feature) 0
+#endif
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define CALL_SYSTEM(name, ...) name(__VA_ARGS__)
+#else
+#define CALL_SYSTEM(name, ...) syscall(SYS_##name, __VA_ARGS__)
+#endif
+
 int ctunnel_recvmmsg(int descriptor, struct ctunnel_mmsghdr *messages, unsigned int count) {
-    return (int)syscall(SYS_recvmmsg, descriptor, messages, count, MSG_DONTWAIT, NULL);
+    return (int)CALL_SYSTEM(recvmmsg, descriptor, (struct mmsghdr *)messages, count, MSG_DONTWAIT, NULL);
 }
 
 int ctunnel_sendmmsg(int descriptor, struct ctunnel_mmsghdr *messages, unsigned int count) {
-    return (int)syscall(SYS_sendmmsg, descriptor, messages, count, MSG_DONTWAIT);
+    return (int)CALL_SYSTEM(sendmmsg, descriptor, (struct mmsghdr *)messages, count, MSG_DONTWAIT);
 }
 
-ssize_t ctunnel_read(int descriptor, void *bytes, size_t count) { return syscall(SYS_read, descriptor, bytes, count); }
+ssize_t ctunnel_read(int descriptor, void *bytes, size_t count) { return CALL_SYSTEM(read, descriptor, bytes, count); }
 
 ssize_t ctunnel_writev(int descriptor, const struct iovec *vectors, int count) {
-    return syscall(SYS_writev, descriptor, vectors, count);
+    return CALL_SYSTEM(writev, descriptor, vectors, count);
 }
 
 int ctunnel_epoll_wait(int epoll, struct epoll_event *events, int count) {
-    return (int)syscall(SYS_epoll_pwait, epoll, events, count, -1, NULL, 0);
+    return (int)CALL_SYSTEM(epoll_pwait, epoll, events, count, -1, NULL);
 }
 
 int ctunnel_epoll_create(void) { return epoll_create1(EPOLL_CLOEXEC); }

@@ -63,8 +63,8 @@ int ctunnel_unix_pair(int *ends);
 /// Makes a pipe whose ends are closed on exec. 0, or -1 with errno.
 int ctunnel_pipe(int *ends);
 
-// The system calls of a lane. They are not cancellation points as the C library's are, which need code in more pages: no
-// thread is cancelled.
+// The system calls of a lane. No thread is cancelled, so they do without the C library's cancellation points, whose code is
+// in more pages.
 
 int ctunnel_recvmmsg(int descriptor, struct ctunnel_mmsghdr *messages, unsigned int count);
 int ctunnel_sendmmsg(int descriptor, struct ctunnel_mmsghdr *messages, unsigned int count);

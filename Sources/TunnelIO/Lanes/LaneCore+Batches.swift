@@ -138,9 +138,9 @@ extension LaneCore {
         return sum
     }
 
-    /// Publishes the counts, after everything that a handler moved: a packet does not wait for it.
+    /// Publishes the counts, once in each round, so that no packet waits for it.
     func publish() {
-        // A lane that only sends shares the device and the sockets of the lane that counts these.
+        // Lanes of one direction share the device and the sockets. Each count is that of one of them.
         if role.contains(.outbound) { counts.malformedFromDevice = device.statistics.malformedFrames }
         counts.droppedBySocket = droppedByFormerSockets &+ droppedBySockets
         let counts = counts

@@ -136,6 +136,7 @@ final class LaneCore: @unchecked Sendable {
     func run() {
         do throws(TunnelIOError) {
             try loop.run()
+            publish()
         } catch {
             fail(error)
         }
@@ -144,6 +145,7 @@ final class LaneCore: @unchecked Sendable {
     func fail(_ error: TunnelIOError) {
         guard !hasFailed else { return }
         hasFailed = true
+        publish()
         loop.stop()
         onFailure(error)
     }
@@ -212,7 +214,6 @@ final class LaneCore: @unchecked Sendable {
 
     private func socketReady(_ readiness: EventLoop.Readiness, _ watched: Watched) {
         guard let socket = watched == .v4 ? v4 : v6 else { return }
-        defer { publish() }
         do throws(TunnelIOError) {
             let moved = try moveFromNetwork(socket)
             drain()
@@ -229,7 +230,6 @@ final class LaneCore: @unchecked Sendable {
     }
 
     private func deviceReady(_ readiness: EventLoop.Readiness) {
-        defer { publish() }
         do throws(TunnelIOError) {
             let moved = try moveFromDevice(at: LaneClock.now())
             drain()
@@ -315,7 +315,10 @@ final class LaneCore: @unchecked Sendable {
             deviceReady(.readable)
             if device.hasBufferedPackets { loop.wake() }
         }
-        defer { noticePageUse() }
+        defer {
+            publish()
+            noticePageUse()
+        }
         guard role.contains(.duties) else { return duties.notice(transport) }
         drain()
         duties.willArm()
@@ -342,7 +345,6 @@ final class LaneCore: @unchecked Sendable {
             turns += 1
             guard !outgoing.isEmpty else { continue }
             send(outgoing)
-            publish()
         }
         // Called even if nothing was written or the lane was stopped in between: other lanes may be waiting for it.
         transport.drainEnded()

@@ -46,7 +46,7 @@ final class Peer {
     var next: Keypair?
     /// The packets that wait for a session. An empty packet is a keepalive.
     var staged: [[UInt8]] = [] { didSet { hasStaged = !staged.isEmpty } }
-    /// Whether ``staged`` has a packet. Each batch reads this. The run time checks each access to the array, but not to this.
+    /// Whether ``staged`` has a packet. Each batch reads this in place of the array, to which each access is checked at run time.
     private(set) var hasStaged = false
     var isQueuedForDrain = false
 

@@ -135,7 +135,7 @@ extension Engine {
                 plan.runs[run].keypair, plan.runs[run].datagrams, plan, datagrams, endpoints: endpoints, at: now,
                 wall: wall)
         }
-        plan.empty()
+        unsafe plan.runs.popAll()
     }
 
     private mutating func commit(

@@ -17,7 +17,7 @@ public final class ReceivePlan {
     typealias Length = Int32
     static let skipped: Length = -1
 
-    /// The run time does not check each access: one thread uses a plan at a time, and no access contains another.
+    /// Accesses are not checked at run time: one thread uses a plan at a time, and no access contains another.
     @exclusivity(unchecked) var runs: ContiguousArray<Run> = []
     let capacity: Int
     let lengths: UnsafeMutablePointer<Length>
@@ -49,13 +49,8 @@ public final class ReceivePlan {
     public var isEmpty: Bool { unsafe runs.isEmpty }
 
     func reset(count: Int) {
-        empty()
+        unsafe runs.popAll()
         self.count = count
-    }
-
-    /// Removes the runs. A batch mostly has one, for which `removeAll(keepingCapacity:)` takes several times as long.
-    func empty() {
-        while unsafe runs.popLast() != nil {}
     }
 
     /// Decrypts, in place, the datagrams with a session.

@@ -16,7 +16,7 @@ public final class SendPlan {
         let endpoint: Endpoint
     }
 
-    /// The run time does not check each access: one thread uses a plan at a time, and no access contains another.
+    /// Accesses are not checked at run time: one thread uses a plan at a time, and no access contains another.
     @exclusivity(unchecked) var runs: ContiguousArray<Run> = []
     var mtu = 0
 
@@ -37,13 +37,8 @@ public final class SendPlan {
     }
 
     func reset(mtu: Int) {
-        empty()
+        unsafe runs.popAll()
         self.mtu = mtu
-    }
-
-    /// Removes the runs. A batch mostly has one, for which `removeAll(keepingCapacity:)` takes several times as long.
-    private func empty() {
-        while unsafe runs.popLast() != nil {}
     }
 
     /// Seals the planned packets of `packets`, writes the datagrams consecutively from `out` on, and empties the plan.
@@ -61,7 +56,7 @@ public final class SendPlan {
         emit: (_ offset: Int, _ byteCount: Int, _ endpoint: Endpoint) -> Void
     ) {
         // A packet must not be sealed twice with one counter, and a plan must not retain a key that the engine wipes.
-        defer { empty() }
+        defer { unsafe runs.popAll() }
         var offset = 0
         // By index, since a copy of a run would retain its keys once more.
         for run in unsafe runs.indices {
@@ -109,5 +104,13 @@ func sealPacket(
     unsafe cipher.seal(counter: counter, source: packet, byteCount: padded, destination: body)
     unsafe withUnsafeBytes(of: &saved) { raw in
         unsafe tail.copyMemory(from: raw.baseAddress.unsafelyUnwrapped, byteCount: padding)
+    }
+}
+
+extension ContiguousArray {
+    /// Removes all elements, and keeps the memory. For the one run of most batches, `removeAll(keepingCapacity:)` takes
+    /// several times as long.
+    mutating func popAll() {
+        while popLast() != nil {}
     }
 }

@@ -57,7 +57,7 @@ struct BlockArray<Element: BitwiseCopyable>: ~Copyable {
     private mutating func blockForNext() -> Int {
         let block = count >> Self.blockBits
         if block == 0, count == firstCapacity {
-            let capacity = max(2 * firstCapacity, Self.smallestCapacity)
+            let capacity = min(max(2 * firstCapacity, Self.smallestCapacity), Self.blockCount)
             let larger = UnsafeMutablePointer<Element>.allocate(capacity: capacity)
             if let first = unsafe blocks.first {
                 unsafe larger.moveInitialize(from: first, count: count)

@@ -11,7 +11,7 @@ final class DeviceSteps: @unchecked Sendable {
     let send = SendPlan()
     let receive: ReceivePlan
     let drain = DrainPlan()
-    /// The next of the unused states.
+    /// The next of the unused states; the lock of the transport protects it.
     var next: DeviceSteps?
     /// The times at which the opening of the batch was planned.
     var received = (now: Instant(nanoseconds: 0), wall: WallTime(seconds: 0))

@@ -118,7 +118,7 @@
     /// One thread uses it at a time, as `TunDevice` requires.
     @safe
     final class TunWriter: @unchecked Sendable {
-        /// The run time does not check each access: no access contains another.
+        /// Accesses are not checked at run time: no access contains another.
         @exclusivity(unchecked) private var plan = CoalescingPlan()
         private var tcp: SuperframeJoining
         private var udp: SuperframeJoining
