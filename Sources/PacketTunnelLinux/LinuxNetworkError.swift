@@ -40,7 +40,7 @@ public struct LinuxNetworkError: Error, Hashable, Sendable, CustomStringConverti
         case tunnelConflict(tunnel: String, reason: String)
         /// No priority is free before the present policy rules.
         case noFreeRulePriority
-        /// The kernel would drop the answers to the tunnel's own packets, because nothing marks them without nft.
+        /// The kernel would drop the answers to the tunnel's own packets, because it refuses the table that marks them.
         case strictReversePath(interface: String)
         /// A strict leak policy needs policy rules, but the routes are in a table for which the host makes none.
         case leakPolicyNeedsRules
@@ -109,8 +109,8 @@ public struct LinuxNetworkError: Error, Hashable, Sendable, CustomStringConverti
         case .tunnelConflict(let tunnel, let reason): "tunnel '\(tunnel)' is up: \(reason)"
         case .noFreeRulePriority: "the policy rules leave no priority in front of them"
         case .strictReversePath(let interface):
-            "answers of the tunnel's server would be dropped: rp_filter is 1 (strict) on \(interface), and nft, by which they "
-                + "are marked as the tunnel's, is not installed"
+            "answers of the tunnel's server would be dropped: rp_filter is 1 (strict) on \(interface), and the kernel refuses "
+                + "the firewall table that marks them as the tunnel's"
         case .leakPolicyNeedsRules:
             "a strict leak policy cannot be used with Table, because your own rules choose the packets for that table"
         case .incompleteUndo(let steps): "not undone: \(Self.list(steps))"
@@ -145,7 +145,7 @@ public struct LinuxNetworkError: Error, Hashable, Sendable, CustomStringConverti
             case ENETUNREACH: "there is no route to the gateway"
             case EWOULDBLOCK: "let the process continue that has it, or kill it"
             case EROFS: "the file system is read-only; in a container, let it be writable"
-            case EOPNOTSUPP, EAFNOSUPPORT: "the kernel was built without it or it is switched off"
+            case EOPNOTSUPP, EAFNOSUPPORT, EPROTONOSUPPORT: "the kernel was built without it or it is switched off"
             default: nil
             }
         case .programMissing(let name):
@@ -156,7 +156,7 @@ public struct LinuxNetworkError: Error, Hashable, Sendable, CustomStringConverti
         case .tunnelConflict(let tunnel, _):
             "run 'culvert down \(tunnel)' first, or leave out routes of one of both tunnels"
         case .strictReversePath(let interface):
-            "install nftables, or run 'sysctl -w net.ipv4.conf.\(interface).rp_filter=2'"
+            "use a kernel with nf_tables, or run 'sysctl -w net.ipv4.conf.\(interface).rp_filter=2'"
         case .noResolverManager:
             "run systemd-resolved, install openresolv, or start without name servers ('culvert up --no-dns')"
         case .leakPolicyNeedsRules: "leave the table out, or choose the route-based leak policy"

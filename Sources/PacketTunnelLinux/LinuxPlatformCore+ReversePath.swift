@@ -19,10 +19,10 @@ extension LinuxPlatformCore {
         guard !steps.isEmpty else { return [] }
         let neighbours = try neighbours()
         steps.removeAll { link, _ in neighbours[link.index]?.contains(where: routing.divertsNeighbours(in:)) != true }
-        guard let first = steps.first, SystemProgram("nft") == nil else { return steps.map(\.step) }
+        guard let first = steps.first, lacksTable else { return steps.map(\.step) }
         warnOnce(
-            "rp_filter is 1 (strict) on \(first.link.name), and nft is not installed, without which it stays so: this host does not "
-                + "answer ARP requests there")
+            "rp_filter is 1 (strict) on \(first.link.name), and stays so because no table drops spoofed packets: this host "
+                + "does not answer ARP requests there")
         return []
     }
 

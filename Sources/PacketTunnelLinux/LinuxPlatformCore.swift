@@ -51,6 +51,8 @@ final class LinuxPlatformCore {
     var firewallAsked: Int64?
     /// The reason why the firewall is not in effect; `nil` if it is, as far as is known.
     var firewallProblem: String?
+    /// Whether the kernel refused the table against spoofed packets when the settings were applied.
+    var isTableRefused = false
     /// Called once when the interface was renamed or moved to another network namespace.
     var interfaceLost: ((TunnelError) -> Void)?
     /// Whether `interfaceLost` was called for the present interface.
@@ -142,13 +144,15 @@ final class LinuxPlatformCore {
         self.policy = policy
         guardedSettings = settings
         let ledger = try requireLedger()
-        guard let table = try leakGuard().table else { return }
+        guard try leakGuard().table != nil else { return }
         try ledger.locked { () throws(LinuxNetworkError) in
             if isStart {
                 let routing = try routingPlan(settings, InterfaceReference(name: name, index: 0))
                 try checkOtherTunnels(routing.steps(), settings)
             }
-            try ledger.apply([.firewall(table)])
+            _ = try applyWithTable(ledger) { () throws(LinuxNetworkError) in
+                try leakGuard().table.map { [.firewall($0)] } ?? []
+            }
         }
     }
 
@@ -190,11 +194,11 @@ final class LinuxPlatformCore {
 
     func apply(_ settings: TunnelSettings) throws(TunnelError) -> LinuxTun {
         awaitRestoration()
-        let before = (plan, self.settings, guardedSettings, policy)
+        let before = (plan, self.settings, guardedSettings, policy, isTableRefused)
         do throws(TunnelError) {
             return try bringIntoForce(settings)
         } catch {
-            (plan, self.settings, guardedSettings, policy) = before
+            (plan, self.settings, guardedSettings, policy, isTableRefused) = before
             restorePlan()
             throw error
         }
@@ -225,9 +229,11 @@ final class LinuxPlatformCore {
             if let dns = settings.dns { resolver = try resolverStep(dns) }
             // Hold the lock, so that two tunnels that start at the same time know of each other.
             try ledger.locked { () throws(LinuxNetworkError) in
-                let next = try steps(settings, mtu: mtu, resolver: resolver)
-                try checkOtherTunnels(next, settings)
-                try ledger.apply(next + protection)
+                let next = try applyWithTable(ledger) { () throws(LinuxNetworkError) in
+                    let next = try steps(settings, mtu: mtu, resolver: resolver)
+                    try checkOtherTunnels(next, settings)
+                    return next
+                }
                 (plan, isAdopted, isPlanIncomplete) = (next, false, false)
             }
             try reloadLostFirewall(ledger)
@@ -310,13 +316,7 @@ final class LinuxPlatformCore {
         if routing.usesOwnTable(isIPv6: false), let interface = try strictInterface(settings) {
             throw LinuxNetworkError(.strictReversePath(interface: interface))
         }
-        if let table = try leakGuard().table {
-            if !policy.leavesDecisionToRoutes || SystemProgram("nft") != nil {
-                steps.append(.firewall(table))
-            } else {
-                warnOnce("nft is not installed, so nothing drops packets that pretend to come from the tunnel")
-            }
-        }
+        if let table = try leakGuard().table { steps.append(.firewall(table)) }
         steps.append(.interface(name: name))
         steps += settings.addresses.filter { routing.carriesIPv6 || !$0.isIPv6 }.map { .address($0, interface) }
         steps.append(.link(interface, mtu: mtu))
@@ -325,24 +325,6 @@ final class LinuxPlatformCore {
         if let resolver { steps.append(resolver) }
         if settings.proxy != nil { warnOnce("Linux has no proxy settings for the whole system: left out") }
         return steps
-    }
-
-    /// Returns the interface at which the kernel drops answers to packets that are routed by the tunnel's mark, or
-    /// `nil` if there is none. Without nft the answers have no mark, so their source seems to be behind another
-    /// interface, and a strict rp_filter drops them.
-    private func strictInterface(_ settings: TunnelSettings) throws(LinuxNetworkError) -> String? {
-        guard SystemProgram("nft") == nil else { return nil }
-        var ways: Set<UInt32> = []
-        for target in serverTargets(settings) where !target.isIPv6 {
-            if let way = try network.netlink.way(to: target, mark: requireNumbers().mark) { ways.insert(way.interface) }
-        }
-        let links = try network.netlink.links().filter { link in
-            link.isUp && !link.isLoopback && link.name != name && (ways.isEmpty || ways.contains(link.index))
-        }
-        let filter = try ReversePathFilter()
-        var strict: [String] = []
-        for link in links where try filter.isStrict(link.name) { strict.append(link.name) }
-        return strict.count == links.count ? strict.first : nil
     }
 
     func interface() throws(LinuxNetworkError) -> InterfaceReference {
@@ -407,7 +389,8 @@ final class LinuxPlatformCore {
         return LeakGuard(
             name: name, policy: policy, mark: mark, settings: settings, tunnelled: routing.tunnelled,
             localNetworks: localNetworks,
-            routesByMark: routing.usesOwnTable(isIPv6: false) || routing.usesOwnTable(isIPv6: true))
+            routesByMark: !lacksTable
+                && (routing.usesOwnTable(isIPv6: false) || routing.usesOwnTable(isIPv6: true)))
     }
 
     /// Returns the networks that count as local now, without the tunnel's own.
@@ -424,7 +407,7 @@ final class LinuxPlatformCore {
 
     // MARK: - Numbers
 
-    private func requireNumbers() throws(LinuxNetworkError) -> RoutingNumbers {
+    func requireNumbers() throws(LinuxNetworkError) -> RoutingNumbers {
         if let numbers { return numbers }
         let rules4 = try network.netlink.rules(isIPv6: false).map(\.rule)
         let rules6 = try network.netlink.rules(isIPv6: true).map(\.rule)
@@ -466,7 +449,7 @@ final class LinuxPlatformCore {
 
     /// Returns the destinations of the tunnel's packets. If the server is known only by name, they are documentation
     /// addresses (RFC 5737, RFC 3849), which follow the default routes. No packet is sent to them.
-    private func serverTargets(_ settings: TunnelSettings) -> [IPAddress] {
+    func serverTargets(_ settings: TunnelSettings) -> [IPAddress] {
         if let address = ServerText.address(in: settings.remoteAddress) { return [address] }
         let known = settings.serverAddresses.prefix(16)
         return known.isEmpty ? ["198.51.100.1", "2001:db8::1"].compactMap { try? IPAddress($0) } : Array(known)

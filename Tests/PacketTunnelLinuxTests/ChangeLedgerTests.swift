@@ -42,6 +42,35 @@ struct ChangeLedgerTests {
         #expect(network.log.count == 2 * made)
     }
 
+    @Test("A refused firewall is not recorded as made, and the rest is applied and undone without it")
+    func refusedFirewall() throws {
+        let network = FakeNetwork(before)
+        let ledger = try ledger(network)
+        let firewall = Change.firewall(LinuxSamples.table)
+        // A system that refuses to make the table refuses to delete it, too.
+        network.failing = { $0 == .make(firewall) || $0 == .undo(firewall) }
+        #expect(throws: LinuxNetworkError.self) { try ledger.apply(plan) }
+        #expect(network.state == before && ledger.made.isEmpty)
+        #expect(ledger.discardFailed(firewall))
+        let rest = plan.filter { !$0.isFirewall }
+        try ledger.apply(rest)
+        #expect(network.state.rules.count == 3 && network.state.tables.isEmpty)
+        #expect(try folder.directory.read("cvt0")?.pending.contains { $0.change.isFirewall } == false)
+        try ledger.undoAll()
+        #expect(network.state == before)
+    }
+
+    @Test("A firewall that was made is not discarded when a later step fails")
+    func madeFirewall() throws {
+        let network = FakeNetwork(before)
+        let ledger = try ledger(network)
+        network.failing = { if case .make(.rule) = $0 { true } else { false } }
+        #expect(throws: LinuxNetworkError.self) { try ledger.apply(plan) }
+        #expect(!ledger.discardFailed(.firewall(LinuxSamples.table)))
+        try ledger.undoAll()
+        #expect(network.state == before)
+    }
+
     @Test("Thousands of routes are looked up together, and written down before the first is made")
     func manyRoutes() throws {
         let network = FakeNetwork(before)

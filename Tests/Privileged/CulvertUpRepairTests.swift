@@ -338,12 +338,13 @@
             }
 
             @Test(
-                "The table against spoofed packets is loaded and restored without nft",
-                .enabled(if: Privileged.isSandbox, "needs scripts/sandbox"))
-            func spoofingWithoutNFT() throws {
+                "The table against spoofed packets is loaded, restored and removed without nft, if nft fails or is missing",
+                .enabled(if: Privileged.isSandbox, "needs scripts/sandbox"), arguments: [true, false])
+            func spoofingWithoutNFT(_ isInstalled: Bool) throws {
                 let scene = try CulvertUpScene()
                 let file = try scene.writeFile(allowedIPs: "0.0.0.0/0")
-                let nft = try ReplacedProgram("nft", .failsAt(1...1_000_000, takesEffect: false))
+                let nft = try ReplacedProgram(
+                    "nft", isInstalled ? .failsAt(1...1_000_000, takesEffect: false) : .missing)
                 defer { try? nft.putBack() }
                 let table = "culvert_\(scene.name)"
                 func listing() throws -> String {
@@ -355,10 +356,10 @@
                 try scene.world.host.run(nft.original, "flush chain inet \(table) arriving")
                 try eventually("the rules are restored", within: .seconds(10)) { try listing() == loaded }
                 try eventually("all is in effect", within: .seconds(10)) { try scene.problems().isEmpty }
-                #expect(nft.calls == 0)
                 try scene.ping()
-                try nft.putBack()
                 try scene.succeed("down", scene.name)
+                #expect(nft.calls == 0)
+                try nft.putBack()
                 try scene.expectUnchanged()
             }
 

@@ -43,7 +43,7 @@
                     try SystemProgram.required("nft").check(table.options, input: table.script)
                     let wanted = try listed()
                     let socket = try #require(try FirewallSocket())
-                    try socket.load(table.name, try #require(table.chains))
+                    try FirewallSocket.load(table.name, try #require(table.chains), by: socket)
                     #expect(try listed() == wanted)
                     #expect(wanted.contains("fd09::2") && wanted.contains("ct mark set 0x0000ca6c"))
                 }
@@ -91,6 +91,41 @@
                 // The rules are the same, but a dormant table has no effect.
                 let listing = try loadedAgain(table, lacksRules: command.contains("dormant")) { _ in command }
                 #expect(!listing.contains("dormant") && !listing.contains("policy drop"))
+            }
+
+            @Test(
+                "An interface that was brought up on a host without nft drops spoofed packets, and leaves no trace",
+                .enabled(if: Privileged.isSandbox, "needs scripts/sandbox"))
+            func withoutProgram() throws {
+                let world = try LinuxHostWorld()
+                let before = try world.snapshot()
+                try world.router.run("ip", "route", "add", "10.9.0.2", "via", "192.0.2.2")
+                func isAnswered() throws -> Bool {
+                    try world.captured {
+                        _ = try world.router.runAllowingFailure(
+                            "ping", "-n", "-q", "-c", "1", "-W", "1", "10.9.0.2")
+                    }.contains { $0.contains("echo reply") }
+                }
+                let nft = try ReplacedProgram("nft", .missing)
+                defer { try? nft.putBack() }
+                let core = try world.core()
+                try world.host.perform {
+                    #expect(SystemProgram("nft") == nil)
+                    try core.prepare(.routeBased)
+                    _ = try core.apply(
+                        LinuxHostWorld.settings(.routeBased, local: true, routes: ["0.0.0.0/0", "::/0"]))
+                }
+                #expect(try !isAnswered())
+                try world.host.run(nft.original, "delete", "table", "inet", Self.name)
+                #expect(try isAnswered(), "so it is the table that drops")
+                try world.host.perform {
+                    _ = core.reconcile([.firewall])
+                    #expect(core.problems.list.isEmpty && core.repairs.count == 1)
+                }
+                #expect(try !isAnswered())
+                try world.host.perform { core.tearDown(leavingBlocked: false) }
+                try nft.putBack()
+                try world.expectUnchanged(since: before)
             }
 
             /// Loads a table, has nft change it, expects that the change is found, and loads the table again.

@@ -234,9 +234,10 @@
     }
 
     /// The real network, with a firewall that can be made to fail.
-    private final class BrokenFirewall: NetworkSystem {
+    final class BrokenFirewall: NetworkSystem {
         final class Switch {
             var isBroken = false
+            var error = LinuxNetworkError(.programMissing(name: "nft"))
         }
 
         private let network: any NetworkSystem
@@ -256,7 +257,7 @@
         }
 
         func make(_ change: Change, _ previous: PreviousState) throws(LinuxNetworkError) {
-            if switches.isBroken, case .firewall = change { throw LinuxNetworkError(.programMissing(name: "nft")) }
+            if switches.isBroken, case .firewall = change { throw switches.error }
             try network.make(change, previous)
         }
 

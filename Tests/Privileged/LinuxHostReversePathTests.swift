@@ -3,6 +3,7 @@
 
 #if os(Linux)
     import Foundation
+    import NetworkAddresses
     import Testing
 
     @testable import PacketTunnel
@@ -58,6 +59,55 @@
                 #expect(core.repairs.count == 0)
                 try world.expectAnswersARP()
                 try world.host.perform { core.tearDown(leavingBlocked: false) }
+                try world.expectUnchanged(since: before)
+            }
+
+            @Test(
+                "If the kernel refuses the table that marks answers, the tunnel runs without it, but not behind a strict filter",
+                arguments: [EOPNOTSUPP, ENOENT, EPERM])
+            func refusedTable(_ number: Int32) throws {
+                let world = try LinuxHostWorld()
+                try world.setStrictReversePath()
+                let before = try world.snapshot()
+                let switches = BrokenFirewall.Switch()
+                switches.error = LinuxNetworkError(.netlink(operation: "load the firewall table"), errno: number)
+                switches.isBroken = true
+                let core = try world.core(wrap: { BrokenFirewall($0, switches) })
+                let everything = try LinuxHostWorld.settings(.routeBased, local: true, routes: ["0.0.0.0/0", "::/0"])
+                let error = try #require(throws: TunnelError.self) {
+                    try world.host.perform {
+                        try core.prepare(.routeBased)
+                        _ = try core.apply(everything)
+                    }
+                }
+                let reason = "rp_filter is 1 (strict) on eth0, and the kernel refuses the firewall table"
+                #expect(error.message.contains(reason), "\(error)")
+                #expect(error.fix.hasSuffix("or run 'sysctl -w net.ipv4.conf.eth0.rp_filter=2'"))
+                #expect(try !world.host.perform { LinuxPlatform.hasInterface(LinuxHostWorld.tunnel) })
+                // If the server can be excluded from the routes, no mark is needed.
+                var part = try LinuxHostWorld.settings(
+                    .routeBased, local: true, routes: ["203.0.113.0/24"], without: [])
+                part.remoteAddress = "203.0.113.7:51820"
+                part.serverAddresses = [try IPAddress("203.0.113.7")]
+                try world.host.perform {
+                    try core.prepare(.routeBased)
+                    _ = try core.apply(part)
+                    #expect(!core.plan.contains { $0.isRule || $0.isFirewall })
+                }
+                try world.host.run("sysctl", "-qw", "net.ipv4.conf.eth0.rp_filter=2")
+                try world.host.perform {
+                    _ = try core.apply(everything)
+                    #expect(core.plan.contains { $0.isRule } && !core.plan.contains { $0.isFirewall })
+                    // Planning again does not ask the kernel again.
+                    #expect(core.reconcile([.routing, .firewall]) == nil)
+                    #expect(core.problems.list.isEmpty, "\(core.problems.list)")
+                    // The next settings do.
+                    switches.isBroken = false
+                    _ = try core.apply(everything)
+                    #expect(core.plan.contains { $0.isFirewall })
+                    core.tearDown(leavingBlocked: false)
+                }
+                try world.host.run("sysctl", "-qw", "net.ipv4.conf.eth0.rp_filter=1")
                 try world.expectUnchanged(since: before)
             }
 

@@ -221,6 +221,15 @@ package final class ChangeLedger {
         }
     }
 
+    /// Forgets a change that failed as a whole, so that it need not be undone. The system may refuse that too.
+    /// - Returns: Whether the change had failed.
+    func discardFailed(_ change: Change) -> Bool {
+        guard !entries.contains(where: { $0.isMade && $0.change == change }) else { return false }
+        for entry in entries where entry.change == change { journal.recordUndone(entry) }
+        entries.removeAll { $0.change == change }
+        return true
+    }
+
     /// Returns those of the applied `changes` that other processes have undone.
     package func undone(of changes: [Change]) throws(LinuxNetworkError) -> [Change] {
         try system.missing(of: changes)

@@ -200,16 +200,8 @@ package final class LinuxNetwork: NetworkSystem {
     /// Loads a table in place of one of that name.
     private func replace(_ table: FirewallTable) throws(LinuxNetworkError) {
         let socket = try firewallSocket()
-        var refusal = LinuxNetworkError(.programMissing(name: "nft"))
-        if let chains = table.chains, let socket {
-            // Another process may have created or deleted the table since the socket found it.
-            for _ in 0..<2 {
-                do throws(LinuxNetworkError) { return try socket.load(table.name, chains) } catch { refusal = error }
-                guard [EEXIST, ENOENT].contains(refusal.errno) else { break }
-            }
-        }
-        // nft names the refused part.
-        guard let nft = SystemProgram("nft") else { throw refusal }
+        if let chains = table.chains { return try FirewallSocket.load(table.name, chains, by: socket) }
+        let nft = try SystemProgram.required("nft")
         if try socket?.tables().contains(table.name) == false {
             let outcome = try nft.run(table.options, input: table.firstScript, meanwhile: whileWaiting)
             // If it fails because another process has just created the table, the next run replaces that table. Otherwise

@@ -23,7 +23,7 @@ package struct LeakGuard: Hashable, Sendable {
     package var tunnelled: [IPPrefix]
     /// The networks that count as local (``LocalNetworks``).
     package var localNetworks: [IPPrefix]
-    /// Whether packets are routed by the tunnel's mark.
+    /// Whether packets are routed by the tunnel's mark, and the kernel accepts the rules for that.
     package var routesByMark: Bool
 
     package init(

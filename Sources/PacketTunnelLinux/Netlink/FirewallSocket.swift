@@ -63,8 +63,13 @@ final class FirewallSocket {
     private static let ruleChain: UInt16 = 2
     /// `NFTA_GEN_ID`, whose value is big-endian.
     private static let generationAttribute: UInt16 = 1
-    /// The errors of a kernel without nf_tables.
+    /// The errors of a kernel without nf_tables for a change.
     private static let unsupported = [EOPNOTSUPP, EPROTONOSUPPORT, EAFNOSUPPORT]
+    /// The errors of a kernel without nf_tables for a question.
+    private static let unanswered = unsupported + [EINVAL]
+    /// The errors of a table that the kernel would not load at another attempt either. A kernel without one of the table's
+    /// expressions answers `ENOENT`.
+    fileprivate static let refusals = unsupported + [EINVAL, ENOENT, EPERM, EACCES]
 
     /// The names of the tables of the family `inet`.
     func tables() throws(LinuxNetworkError) -> [String] {
@@ -153,7 +158,7 @@ final class FirewallSocket {
                 Identity(handle: $0.handle(Self.tableHandle), flags: $0.number(Self.tableFlags))
             }
         } catch {
-            guard error.errno != ENOENT, !Self.unsupported.contains(error.errno) else { return nil }
+            guard error.errno != ENOENT, !Self.unanswered.contains(error.errno) else { return nil }
             throw RouteSocket.failure(error.operation, error.errno)
         }
     }
@@ -192,18 +197,31 @@ final class FirewallSocket {
             let attributes = reply.map { NetlinkReader(bytes: $0.body).attributes(from: Self.header.count) }
             return attributes?.number(Self.generationAttribute).map { UInt32(bigEndian: $0) }
         } catch {
-            guard !Self.unsupported.contains(error.errno) else { return nil }
+            guard !Self.unanswered.contains(error.errno) else { return nil }
             throw RouteSocket.failure(error.operation, error.errno)
         }
     }
 
     /// Loads a table of the family `inet`, in place of one of that name, in one transaction.
-    ///
+    /// - Parameter socket: `nil` if the kernel has no tables.
+    static func load(
+        _ table: String, _ chains: [FirewallChain], by socket: FirewallSocket?
+    ) throws(LinuxNetworkError) {
+        guard let socket else { throw RouteSocket.failure(loading(table), EPROTONOSUPPORT) }
+        do throws(LinuxNetworkError) { try socket.load(table, chains) } catch {
+            // Another process may have created or deleted the table since the socket found it.
+            guard [EEXIST, ENOENT].contains(error.errno) else { throw error }
+            try socket.load(table, chains)
+        }
+    }
+
+    private static func loading(_ table: String) -> String { "load the firewall table \(table)" }
+
     /// A transaction that deletes a table, even an empty one, waits until no processor uses the table.
-    func load(_ table: String, _ chains: [FirewallChain]) throws(LinuxNetworkError) {
+    private func load(_ table: String, _ chains: [FirewallChain]) throws(LinuxNetworkError) {
         let new = Message.request(Message.newTable, Netlink.create | Netlink.exclusive, table: table)
         let delete = try tables().contains(table) ? [Message.request(Message.deleteTable, table: table)] : []
-        try commit(delete + [new] + chains.flatMap { $0.requests(table: table) }, "load the firewall table \(table)")
+        try commit(delete + [new] + chains.flatMap { $0.requests(table: table) }, Self.loading(table))
     }
 
     /// Deletes a table of the family `inet` with its contents, if it exists.
@@ -251,7 +269,7 @@ final class FirewallSocket {
         do throws(SystemError) {
             replies = try socket.exchange(request, operation)
         } catch {
-            guard !Self.unsupported.contains(error.errno) else { return ([], false) }
+            guard !Self.unanswered.contains(error.errno) else { return ([], false) }
             throw RouteSocket.failure(error.operation, error.errno)
         }
         // Not all kernels apply the names.
@@ -267,5 +285,14 @@ extension NetlinkAttributes {
     fileprivate func handle(_ kind: UInt16) -> UInt64 {
         self[kind].flatMap { NetlinkReader(bytes: $0).number(at: 0, as: UInt64.self) }.map { UInt64(bigEndian: $0) }
             ?? 0
+    }
+}
+
+extension LinuxNetworkError {
+    /// Whether the kernel cannot load a firewall table, or does not permit it, so that another attempt would fail too.
+    /// Meant for an error of loading a table.
+    var isRefusal: Bool {
+        guard case .netlink = code else { return false }
+        return FirewallSocket.refusals.contains(errno)
     }
 }
