@@ -177,6 +177,28 @@ struct LeakGuardTests {
         #expect(try #require(leaks.table).chains == nil)
     }
 
+    @Test("A tunnel's mark is found in the messages of its rules, whether a rule compares or sets it")
+    func marks() throws {
+        let spoofing = LeakGuard(
+            name: "cvt0", policy: .routeBased, mark: 51_820, settings: try settings(), routesByMark: true)
+        let requests = try #require(spoofing.table?.chains).flatMap { $0.requests(table: "culvert_cvt0") }
+        let rules = requests.filter { $0.type == FirewallMessage.newRule }.compactMap { request in
+            NetlinkReader(bytes: request.body).attributes(from: FirewallMessage.header.count)[4]
+        }
+        #expect(rules.map { KernelExpression.marks(in: $0) } == [[], [51_820], [51_820]])
+        func marks(_ expressions: [KernelExpression]) -> Set<UInt32> {
+            KernelExpression.marks(in: expressions.flatMap { NetlinkRequest.attributes((1, $0.bytes)) })
+        }
+        #expect(marks(KernelExpression.setMark(7, ofConnection: true)) == [7])
+        #expect(marks(KernelExpression.setMark(8, ofConnection: false)) == [8])
+        let number = KernelExpression.comparison(.equal, NetlinkRequest.bytes(UInt32(9)))
+        #expect(marks([.meta(.mark), number]) == [9] && marks([.connection(.mark), number]) == [9])
+        // Other fields with that value are not marks. Zero is not a mark.
+        #expect(marks([.meta(.transport), number]).isEmpty && marks([.connection(.state), number]).isEmpty)
+        #expect(marks([.meta(.mark), .addressType(ofSource: true), number]).isEmpty)
+        #expect(marks(KernelExpression.setMark(0, ofConnection: false)).isEmpty)
+    }
+
     @Test("Names of interfaces become names of tables")
     func tableName() {
         #expect(LeakGuard.tableName("wg0.a-b_c") == "culvert_wg0.a-b_c")

@@ -2,9 +2,11 @@
 // Copyright (c) 2026 The Culvert Authors
 
 #if os(Linux)
+    import Foundation
     import NetworkAddresses
     import PacketTunnel
     import Testing
+    import TunnelIO
 
     @testable import PacketTunnelLinux
 
@@ -125,6 +127,32 @@
                 #expect(try !isAnswered())
                 try world.host.perform { core.tearDown(leavingBlocked: false) }
                 try nft.putBack()
+                try world.expectUnchanged(since: before)
+            }
+
+            @Test(
+                "Without nft and without a journal, the remains of a tunnel are found by the mark in its table, and removed",
+                .enabled(if: Privileged.isSandbox, "needs scripts/sandbox"))
+            func remainsWithoutProgram() throws {
+                let world = try LinuxHostWorld()
+                let before = try world.snapshot()
+                let nft = try ReplacedProgram("nft", .missing)
+                defer { try? nft.putBack() }
+                let core = try world.core()
+                try world.host.perform {
+                    try core.prepare(.routeBased)
+                    _ = try core.apply(
+                        LinuxHostWorld.settings(.routeBased, local: true, routes: ["0.0.0.0/0", "::/0"]))
+                    // The kernel does this when a process is killed.
+                    core.device?.close()
+                }
+                try FileManager.default.removeItem(atPath: "\(world.folder)/\(LinuxHostWorld.tunnel).journal")
+                let error = try #require(throws: LinuxNetworkError.self) { try world.cleanUp() }
+                guard case .journalLost(let undone, let unknown) = error.code else { throw error }
+                #expect(undone.contains("firewall table \(Self.name)"), "\(undone)")
+                #expect(unknown == ["\(RoutingPlan.sourceValidation), which is 1 now"])
+                try nft.putBack()
+                try world.host.run("sysctl", "-qw", "net.ipv4.conf.all.src_valid_mark=0")
                 try world.expectUnchanged(since: before)
             }
 

@@ -32,14 +32,15 @@ struct KernelRemains {
     ) throws(LinuxNetworkError) {
         (self.network, self.name, self.others) = (network, name, others)
         let wanted = LeakGuard.tableName(name)
-        if try FirewallSocket()?.tables().contains(wanted) == true { table = wanted }
+        let firewall = try FirewallSocket()
+        if try firewall?.tables().contains(wanted) == true { table = wanted }
         let (rules4, rules6) = (try network.netlink.rules(isIPv6: false), try network.netlink.rules(isIPv6: true))
         let present = (rules4 + rules6).filter(\.isWhole).map(\.rule)
         var found: [Route] = []
         for isIPv6 in [false, true] { found += try network.netlink.routes(isIPv6: isIPv6).compactMap(Route.init) }
         var numbers = Set(journal?.pending.compactMap(\.change.number) ?? [])
         if journal?.isWhole != true {
-            if table != nil { numbers.formUnion(try network.marks(in: wanted)) }
+            if table != nil { numbers.formUnion(try firewall?.marks(in: wanted) ?? []) }
             if numbers.isEmpty, journal != nil { numbers = Self.orphans(present, found) }
         }
         numbers.subtract(others)
@@ -115,15 +116,6 @@ extension Route {
         guard let key = found.key, let kind else { return nil }
         self.init(
             to: key.destination, kind: kind, interface: found.wayOut, table: key.table, metric: key.metric)
-    }
-}
-
-extension LinuxNetwork {
-    /// The packet marks in a table's rules.
-    fileprivate func marks(in table: String) throws(LinuxNetworkError) -> Set<UInt32> {
-        let words = try listed(table).split(whereSeparator: \.isWhitespace)
-        return Set(
-            words.filter { $0.hasPrefix("0x") }.compactMap { UInt32($0.dropFirst(2), radix: 16) }.filter { $0 != 0 })
     }
 }
 

@@ -59,8 +59,9 @@ final class FirewallSocket {
     private static let tableHandle: UInt16 = 4
     private static let chainHandle: UInt16 = 2
     private static let ruleHandle: UInt16 = 3
-    /// `NFTA_RULE_CHAIN`.
+    /// `NFTA_RULE_CHAIN` and `NFTA_RULE_EXPRESSIONS`.
     private static let ruleChain: UInt16 = 2
+    private static let ruleExpressions: UInt16 = 4
     /// `NFTA_GEN_ID`, whose value is big-endian.
     private static let generationAttribute: UInt16 = 1
     /// The errors of a kernel without nf_tables for a change.
@@ -105,10 +106,20 @@ final class FirewallSocket {
     /// Returns the handles of a table of the family `inet`; `nil` if the table does not exist.
     func handles(of table: String) throws(LinuxNetworkError) -> Handles? {
         guard let present = try listTables().first(where: { $0.text(Self.nameAttribute) == table }) else { return nil }
-        let rules = try list(
-            Message.getRule, answer: Message.newRule, Self.listRules, only: [(Self.nameAttribute, table)])
         return Handles(
-            table: present.handle(Self.tableHandle), rules: rules.map { $0.handle(Self.ruleHandle) })
+            table: present.handle(Self.tableHandle),
+            rules: try listedRules(of: table).map { $0.handle(Self.ruleHandle) })
+    }
+
+    /// Returns the marks of packets and connections that a table's rules compare or set.
+    func marks(in table: String) throws(LinuxNetworkError) -> Set<UInt32> {
+        try listedRules(of: table).reduce(into: []) { marks, rule in
+            marks.formUnion(KernelExpression.marks(in: rule[Self.ruleExpressions] ?? []))
+        }
+    }
+
+    private func listedRules(of table: String) throws(LinuxNetworkError) -> [NetlinkAttributes] {
+        try list(Message.getRule, answer: Message.newRule, Self.listRules, only: [(Self.nameAttribute, table)])
     }
 
     private static let listRules = "list the firewall rules"

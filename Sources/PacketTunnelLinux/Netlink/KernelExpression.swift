@@ -124,6 +124,30 @@ package struct KernelExpression: Hashable, Sendable {
         ]
     }
 
+    /// Returns the marks of packets or connections that a rule compares or sets, from the list of its expressions.
+    static func marks(in expressions: [UInt8]) -> Set<UInt32> {
+        var marks: Set<UInt32> = []
+        var isMarkLoaded = false
+        var immediate: UInt32?
+        NetlinkReader(bytes: expressions).forEachAttribute(from: 0) { _, bytes in
+            let expression = NetlinkReader(bytes: bytes).attributes(from: 0)
+            guard let parameters = expression.nested(2) else { return }
+            var mark: UInt32?
+            switch expression.text(1) {
+            // Both have a destination register if they load a field, and the same number for the mark.
+            case "meta", "ct":
+                let isMark = parameters.number(2) == MetaKey.mark.rawValue.bigEndian
+                isMarkLoaded = isMark && parameters[1] != nil
+                if isMark, parameters[1] == nil { mark = immediate }
+            case "cmp": if isMarkLoaded { mark = parameters.nested(3)?.number(1) }
+            case "immediate": immediate = parameters.nested(2)?.number(1)
+            default: isMarkLoaded = false
+            }
+            if let mark, mark != 0 { marks.insert(mark) }
+        }
+        return marks
+    }
+
     // MARK: - Values
 
     private static func data(_ value: [UInt8]) -> [UInt8] { NetlinkRequest.attributes((1, value)) }

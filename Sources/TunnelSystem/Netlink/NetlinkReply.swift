@@ -63,15 +63,21 @@ package struct NetlinkReader {
     /// The attributes from an offset. An attribute with an invalid length ends them.
     package func attributes(from offset: Int) -> NetlinkAttributes {
         var attributes: NetlinkAttributes = [:]
+        forEachAttribute(from: offset) { attributes[$0] = $1 }
+        return attributes
+    }
+
+    /// Calls `body` with the kind and the value of each attribute from an offset, in their order. An attribute with an
+    /// invalid length ends them.
+    package func forEachAttribute(from offset: Int, _ body: (UInt16, [UInt8]) -> Void) {
         var start = offset
         while let length = number(at: start, as: UInt16.self).map(Int.init),
             let kind = number(at: start + 2, as: UInt16.self), length >= 4, length <= bytes.count - start
         {
             // The two highest bits say how the attribute is nested and ordered.
-            attributes[kind & 0x3fff] = Array(bytes[(start + 4)..<(start + length)])
+            body(kind & 0x3fff, Array(bytes[(start + 4)..<(start + length)]))
             start += Netlink.aligned(length)
         }
-        return attributes
     }
 }
 
