@@ -58,9 +58,11 @@ extension LinuxPlatformCore {
     private func policy(of tunnel: String, _ changes: [Change]) -> LeakPolicy {
         guard changes.contains(where: \.isFirewall) else { return .routeBased }
         do throws(LinuxNetworkError) {
-            return LeakGuard.policy(in: try network.listed(LeakGuard.tableName(tunnel)))
+            return try network.firewallSocket().map { (firewall) throws(LinuxNetworkError) in
+                try LeakGuard.policy(of: tunnel, in: firewall)
+            } ?? .routeBased
         } catch {
-            // nft is not available. A tunnel of the command line also stores its policy in a file.
+            // The kernel does not answer. A tunnel of the command line also stores its policy in a file.
             return ((try? directory.heldPolicy(tunnel)) ?? nil)?.policy ?? .routeBased
         }
     }

@@ -130,6 +130,22 @@
                 try world.expectUnchanged(since: before)
             }
 
+            @Test("The leak policy of a tunnel is read from its table in the kernel", arguments: LeakPolicy.allCases)
+            func policy(_ policy: LeakPolicy) throws {
+                let world = try LinuxHostWorld()
+                try world.host.perform {
+                    let firewall = try #require(try FirewallSocket())
+                    #expect(try LeakGuard.policy(of: LinuxHostWorld.tunnel, in: firewall) == .routeBased)
+                    let guardian = LeakGuard(
+                        name: LinuxHostWorld.tunnel, policy: policy, mark: 51_820,
+                        settings: try LinuxHostWorld.settings(policy, local: true),
+                        tunnelled: [try IPPrefix("10.55.0.0/16")], localNetworks: [try IPPrefix("172.31.2.0/24")],
+                        routesByMark: true)
+                    try LinuxNetwork().make(.firewall(try #require(guardian.table)), .nothing)
+                    #expect(try LeakGuard.policy(of: LinuxHostWorld.tunnel, in: firewall) == policy)
+                }
+            }
+
             @Test(
                 "Without nft and without a journal, the remains of a tunnel are found by the mark in its table, and removed",
                 .enabled(if: Privileged.isSandbox, "needs scripts/sandbox"))

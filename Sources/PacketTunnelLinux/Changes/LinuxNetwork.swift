@@ -283,9 +283,6 @@ package final class LinuxNetwork: NetworkSystem {
         return table
     }
 
-    /// The text that nft lists for a table; empty if there is none.
-    func listed(_ table: String) throws(LinuxNetworkError) -> String { try listing(table) }
-
     /// Whether a loaded table is missing, was replaced or switched off, or lacks a rule that it had when it was loaded. It
     /// takes microseconds and runs no program.
     /// - Throws: The error of the kernel if it refuses to list the rules.

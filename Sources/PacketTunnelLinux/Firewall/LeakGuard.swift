@@ -53,13 +53,16 @@ package struct LeakGuard: Hashable, Sendable {
             .joined()
     }
 
-    /// Returns the leak policy of a tunnel from nft's listing of its table.
-    static func policy(in listing: String) -> LeakPolicy {
-        let lines = listing.split(separator: "\n").map { $0.drop { $0.isWhitespace } }
-        guard lines.contains(where: { $0.hasPrefix("type filter hook forward ") }) else { return .routeBased }
-        // Only `everything` rejects packets regardless of their destination.
-        return lines.contains { $0.hasPrefix("counter ") } ? .everything : .enforcedRoutes
+    /// Returns the leak policy of a tunnel from the rules of its table in the kernel.
+    static func policy(of tunnel: String, in firewall: FirewallSocket) throws(LinuxNetworkError) -> LeakPolicy {
+        let rules = try firewall.firstExpressions(inChain: forwardChain, of: tableName(tunnel))
+        guard !rules.isEmpty else { return .routeBased }
+        // Only `everything` drops packets regardless of their destination.
+        return rules.contains("counter") ? .everything : .enforcedRoutes
     }
+
+    /// The chain for forwarded packets, which only strict policies have.
+    private static let forwardChain = "forwarding"
 
     /// The table, or `nil` if there is nothing to guard.
     package var table: FirewallTable? {
@@ -95,7 +98,7 @@ package struct LeakGuard: Hashable, Sendable {
                 + refused.map { "\($0)counter reject with icmpx admin-prohibited" })
         // The exceptions for the host's own packets do not apply to forwarded packets.
         text += FirewallChain.text(
-            "forwarding",
+            Self.forwardChain,
             [
                 "type filter hook forward priority filter; policy accept;", "oifname \"\(name)\" accept", "jump beside",
             ] + refused.map { "\($0)counter drop" })

@@ -118,8 +118,24 @@ final class FirewallSocket {
         }
     }
 
-    private func listedRules(of table: String) throws(LinuxNetworkError) -> [NetlinkAttributes] {
-        try list(Message.getRule, answer: Message.newRule, Self.listRules, only: [(Self.nameAttribute, table)])
+    /// Returns the name of the first expression of each rule in a chain; nothing if there is no such chain.
+    func firstExpressions(inChain chain: String, of table: String) throws(LinuxNetworkError) -> [String] {
+        try listedRules(of: table, in: chain).compactMap { rule in
+            var first: String?
+            NetlinkReader(bytes: rule[Self.ruleExpressions] ?? []).forEachAttribute(from: 0) { _, expression in
+                first = first ?? NetlinkReader(bytes: expression).attributes(from: 0).text(1)
+            }
+            return first
+        }
+    }
+
+    /// - Parameter chain: `nil` for the rules of all chains.
+    private func listedRules(
+        of table: String, in chain: String? = nil
+    ) throws(LinuxNetworkError) -> [NetlinkAttributes] {
+        try list(
+            Message.getRule, answer: Message.newRule, Self.listRules,
+            only: [(Self.nameAttribute, table)] + (chain.map { [(Self.ruleChain, $0)] } ?? []))
     }
 
     private static let listRules = "list the firewall rules"
@@ -144,10 +160,7 @@ final class FirewallSocket {
 
     /// Whether a chain of a table of the family `inet` has a rule.
     func hasRules(inChain chain: String, of table: String) throws(LinuxNetworkError) -> Bool {
-        try !list(
-            Message.getRule, answer: Message.newRule, Self.listRules,
-            only: [(Self.nameAttribute, table), (Self.ruleChain, chain)]
-        ).isEmpty
+        try !listedRules(of: table, in: chain).isEmpty
     }
 
     /// The kernel's number of a table, and its flags, such as `dormant`.
