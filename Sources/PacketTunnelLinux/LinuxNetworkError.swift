@@ -156,7 +156,7 @@ public struct LinuxNetworkError: Error, Hashable, Sendable, CustomStringConverti
         case .tunnelConflict(let tunnel, _):
             "run 'culvert down \(tunnel)' first, or leave out routes of one of both tunnels"
         case .strictReversePath(let interface):
-            "use a kernel with nf_tables, or run 'sysctl -w net.ipv4.conf.\(interface).rp_filter=2'"
+            "load the kernel's modules nf_tables, nft_ct and nft_fib_inet, or run 'sysctl -w net.ipv4.conf.\(interface).rp_filter=2'"
         case .noResolverManager:
             "run systemd-resolved, install openresolv, or start without name servers ('culvert up --no-dns')"
         case .leakPolicyNeedsRules: "leave the table out, or choose the route-based leak policy"

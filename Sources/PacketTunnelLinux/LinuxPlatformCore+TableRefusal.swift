@@ -22,17 +22,19 @@ extension LinuxPlatformCore {
             try ledger.apply(wanted + protection)
             return wanted
         } catch {
-            guard policy.leavesDecisionToRoutes, error.isRefusal,
+            guard policy.leavesDecisionToRoutes, error.refusesTable,
                 let firewall = wanted.first(where: \.isFirewall), ledger.discardFailed(firewall)
             else { throw error }
             isTableRefused = true
-            warnOnce(
-                "nothing drops packets that pretend to come from the tunnel, and nothing marks its server's answers: "
-                    + "\(error)")
+            let possible = try makePlan()
+            try ledger.apply(possible + protection)
+            if possible.contains(where: \.isRule) {
+                warnOnce(
+                    "nothing drops packets that pretend to come from the tunnel, and nothing marks its server's answers: "
+                        + "\(error); the table needs the kernel's modules nf_tables, nft_ct and nft_fib_inet")
+            }
+            return possible
         }
-        let possible = try makePlan()
-        try ledger.apply(possible + protection)
-        return possible
     }
 
     /// Returns the interface at which the kernel drops answers to packets that are routed by the tunnel's mark, or

@@ -71,6 +71,20 @@ struct ChangeLedgerTests {
         #expect(network.state == before)
     }
 
+    @Test("If a table cannot replace the one that is loaded, neither is discarded")
+    func refusedReplacement() throws {
+        let network = FakeNetwork(before)
+        let ledger = try ledger(network)
+        try ledger.apply(plan)
+        let other = Change.firewall(FirewallTable(name: LinuxSamples.table.name, body: "  chain guard { accept }\n"))
+        network.failing = { $0 == .make(other) }
+        #expect(throws: LinuxNetworkError.self) { try ledger.apply(plan.filter { !$0.isFirewall } + [other]) }
+        #expect(!ledger.discardFailed(other))
+        #expect(ledger.made.contains(.firewall(LinuxSamples.table)))
+        try ledger.undoAll()
+        #expect(network.state == before)
+    }
+
     @Test("Thousands of routes are looked up together, and written down before the first is made")
     func manyRoutes() throws {
         let network = FakeNetwork(before)

@@ -83,18 +83,18 @@ struct LinuxHostValuesTests {
         let error = try #require(throws: LinuxNetworkError.self) {
             try FirewallSocket.load("culvert_cvt0", [], by: nil)
         }
-        #expect(error.isRefusal)
+        #expect(error.refusesTable)
         #expect(error.description.hasPrefix("cannot load the firewall table culvert_cvt0: "))
         #expect(error.description.hasSuffix("; the kernel was built without it or it is switched off"))
         // Without the module, without an expression of the table, and without permission.
         for number in [EOPNOTSUPP, EINVAL, ENOENT, EPERM, EACCES] {
-            #expect(LinuxNetworkError(.netlink(operation: "load it"), errno: number).isRefusal)
+            #expect(LinuxNetworkError(.netlink(operation: "load it"), errno: number).refusesTable)
         }
         // Another attempt may succeed, so the tunnel must not run without the table.
         for number in [EBUSY, EAGAIN, ENOBUFS, ENOMEM, EMFILE] {
-            #expect(!LinuxNetworkError(.netlink(operation: "load it"), errno: number).isRefusal)
+            #expect(!LinuxNetworkError(.netlink(operation: "load it"), errno: number).refusesTable)
         }
-        #expect(!LinuxNetworkError(.journal(path: "/run", operation: "write"), errno: EACCES).isRefusal)
+        #expect(!LinuxNetworkError(.journal(path: "/run", operation: "write"), errno: EACCES).refusesTable)
         let strict = LinuxNetworkError(.strictReversePath(interface: "eth0")).description
         #expect(strict.contains("rp_filter is 1 (strict) on eth0, and the kernel refuses the firewall table"))
         #expect(!strict.contains("nft,") && !strict.contains("install"))

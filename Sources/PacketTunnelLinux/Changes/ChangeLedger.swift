@@ -222,9 +222,12 @@ package final class ChangeLedger {
     }
 
     /// Forgets a change that failed as a whole, so that it need not be undone. The system may refuse that too.
-    /// - Returns: Whether the change had failed.
+    /// - Returns: `false`, without an effect, if the slot has a change that is made.
     func discardFailed(_ change: Change) -> Bool {
-        guard !entries.contains(where: { $0.isMade && $0.change == change }) else { return false }
+        let isInEffect = entries.contains { entry in
+            entry.isMade && (entry.change == change || change.slot.map { $0 == entry.slot } ?? false)
+        }
+        guard !isInEffect else { return false }
         for entry in entries where entry.change == change { journal.recordUndone(entry) }
         entries.removeAll { $0.change == change }
         return true

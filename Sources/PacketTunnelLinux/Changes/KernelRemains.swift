@@ -32,7 +32,7 @@ struct KernelRemains {
     ) throws(LinuxNetworkError) {
         (self.network, self.name, self.others) = (network, name, others)
         let wanted = LeakGuard.tableName(name)
-        let firewall = try FirewallSocket()
+        let firewall = try network.firewallSocket()
         if try firewall?.tables().contains(wanted) == true { table = wanted }
         let (rules4, rules6) = (try network.netlink.rules(isIPv6: false), try network.netlink.rules(isIPv6: true))
         let present = (rules4 + rules6).filter(\.isWhole).map(\.rule)

@@ -241,7 +241,7 @@ final class FirewallSocket {
 
     private static func loading(_ table: String) -> String { "load the firewall table \(table)" }
 
-    /// A transaction that deletes a table, even an empty one, waits until no processor uses the table.
+    /// Loads a table in one transaction. If it deletes a former table, it waits until no processor uses that.
     private func load(_ table: String, _ chains: [FirewallChain]) throws(LinuxNetworkError) {
         let new = Message.request(Message.newTable, Netlink.create | Netlink.exclusive, table: table)
         let delete = try tables().contains(table) ? [Message.request(Message.deleteTable, table: table)] : []
@@ -315,7 +315,7 @@ extension NetlinkAttributes {
 extension LinuxNetworkError {
     /// Whether the kernel cannot load a firewall table, or does not permit it, so that another attempt would fail too.
     /// Meant for an error of loading a table.
-    var isRefusal: Bool {
+    var refusesTable: Bool {
         guard case .netlink = code else { return false }
         return FirewallSocket.refusals.contains(errno)
     }
