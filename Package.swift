@@ -372,7 +372,7 @@ if benchmarks == "1" || benchmarks == "tunnels", Context.environment["CULVERT_ST
         dependencies += ["CStageCalls", "TunnelServer"]
         package.targets.append(.target(name: "CStageCalls", path: "Benchmarks/CStageCalls"))
         let excluded = "Darwin"
-        let wrapped = ["read", "readv", "write", "writev", "recvmmsg", "sendmmsg"].map { "--wrap=\($0)" }
+        let wrapped = ["read", "writev", "recvmmsg", "sendmmsg"].map { "--wrap=ctunnel_\($0)" }
         // Valgrind takes offence at the debug information of new compilers; names of functions stay.
         let linking = [LinkerSetting.unsafeFlags((wrapped + ["--strip-debug"]).flatMap { ["-Xlinker", $0] })]
     #else

@@ -122,46 +122,33 @@ static ssize_t total(const struct iovec *vectors, int count) {
     return (ssize_t)sum;
 }
 
-extern ssize_t __real_read(int, void *, size_t);
-extern ssize_t __real_readv(int, const struct iovec *, int);
-extern ssize_t __real_write(int, const void *, size_t);
-extern ssize_t __real_writev(int, const struct iovec *, int);
-extern int __real_recvmmsg(int, struct mmsghdr *, unsigned int, int, struct timespec *);
-extern int __real_sendmmsg(int, struct mmsghdr *, unsigned int, int);
+extern ssize_t __real_ctunnel_read(int, void *, size_t);
+extern ssize_t __real_ctunnel_writev(int, const struct iovec *, int);
+extern int __real_ctunnel_recvmmsg(int, struct mmsghdr *, unsigned int);
+extern int __real_ctunnel_sendmmsg(int, struct mmsghdr *, unsigned int);
 
-ssize_t __wrap_readv(int descriptor, const struct iovec *vectors, int count) {
-    if (descriptor != tun_descriptor || descriptor < 0) return __real_readv(descriptor, vectors, count);
+ssize_t __wrap_ctunnel_read(int descriptor, void *bytes, size_t count) {
+    if (descriptor != tun_descriptor || descriptor < 0) return __real_ctunnel_read(descriptor, bytes, count);
     if (frame.bytes == NULL) {
         errno = EAGAIN;
         return -1;
     }
     int64_t since = pause_counting();
-    scatter(vectors, (size_t)count, frame.bytes, frame.length);
+    struct iovec vector = {bytes, count};
+    scatter(&vector, 1, frame.bytes, frame.length);
     frame.bytes = NULL;
     resume_counting(since);
     return (ssize_t)frame.length;
 }
 
-ssize_t __wrap_read(int descriptor, void *bytes, size_t count) {
-    if (descriptor != tun_descriptor || descriptor < 0) return __real_read(descriptor, bytes, count);
-    struct iovec vector = {bytes, count};
-    return __wrap_readv(descriptor, &vector, 1);
-}
-
-ssize_t __wrap_writev(int descriptor, const struct iovec *vectors, int count) {
-    if (descriptor != tun_descriptor || descriptor < 0) return __real_writev(descriptor, vectors, count);
+ssize_t __wrap_ctunnel_writev(int descriptor, const struct iovec *vectors, int count) {
+    if (descriptor != tun_descriptor || descriptor < 0) return __real_ctunnel_writev(descriptor, vectors, count);
     frames++;
     return total(vectors, count);
 }
 
-ssize_t __wrap_write(int descriptor, const void *bytes, size_t count) {
-    if (descriptor != tun_descriptor || descriptor < 0) return __real_write(descriptor, bytes, count);
-    frames++;
-    return (ssize_t)count;
-}
-
-int __wrap_sendmmsg(int descriptor, struct mmsghdr *headers, unsigned int count, int flags) {
-    if (descriptor != udp_descriptor || descriptor < 0) return __real_sendmmsg(descriptor, headers, count, flags);
+int __wrap_ctunnel_sendmmsg(int descriptor, struct mmsghdr *headers, unsigned int count) {
+    if (descriptor != udp_descriptor || descriptor < 0) return __real_ctunnel_sendmmsg(descriptor, headers, count);
     for (unsigned int index = 0; index < count; index++) {
         headers[index].msg_len = (unsigned int)total(headers[index].msg_hdr.msg_iov, (int)headers[index].msg_hdr.msg_iovlen);
     }
@@ -169,9 +156,8 @@ int __wrap_sendmmsg(int descriptor, struct mmsghdr *headers, unsigned int count,
     return (int)count;
 }
 
-int __wrap_recvmmsg(int descriptor, struct mmsghdr *headers, unsigned int count, int flags, struct timespec *timeout) {
-    if (descriptor != udp_descriptor || descriptor < 0)
-        return __real_recvmmsg(descriptor, headers, count, flags, timeout);
+int __wrap_ctunnel_recvmmsg(int descriptor, struct mmsghdr *headers, unsigned int count) {
+    if (descriptor != udp_descriptor || descriptor < 0) return __real_ctunnel_recvmmsg(descriptor, headers, count);
     if (datagrams.bytes == NULL || count == 0) {
         errno = EAGAIN;
         return -1;
