@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-// Replaces the kernel while single stages are measured, so that only the stages' own work counts. The linker redirects a
-// lane's system calls (ctunnel_read and others) to this code, which handles the calls for two descriptors itself.
+// Replaces the kernel while single stages are measured, so that only the stages' own work counts. The linker redirects
+// ctunnel_read and the other system calls of a lane to this code. It handles the calls for two descriptors itself.
 
 #ifndef STAGE_CALLS_H
 #define STAGE_CALLS_H
