@@ -72,11 +72,22 @@ int ctunnel_pipe(int *ends) { return pipe2(ends, O_CLOEXEC); }
 #define CALL_SYSTEM(name, ...) syscall(SYS_##name, __VA_ARGS__)
 #endif
 
+// For a single message, sendmsg and recvmsg are faster.
+
 int ctunnel_recvmmsg(int descriptor, struct ctunnel_mmsghdr *messages, unsigned int count) {
+    if (count == 1) {
+        ssize_t length = CALL_SYSTEM(recvmsg, descriptor, (struct msghdr *)&messages->msg_hdr, MSG_DONTWAIT);
+        if (length < 0) return -1;
+        messages->msg_len = (unsigned int)length;
+        return 1;
+    }
     return (int)CALL_SYSTEM(recvmmsg, descriptor, (struct mmsghdr *)messages, count, MSG_DONTWAIT, NULL);
 }
 
 int ctunnel_sendmmsg(int descriptor, struct ctunnel_mmsghdr *messages, unsigned int count) {
+    if (count == 1) {
+        return CALL_SYSTEM(sendmsg, descriptor, (struct msghdr *)&messages->msg_hdr, MSG_DONTWAIT) < 0 ? -1 : 1;
+    }
     return (int)CALL_SYSTEM(sendmmsg, descriptor, (struct mmsghdr *)messages, count, MSG_DONTWAIT);
 }
 

@@ -17,8 +17,6 @@
         /// A socket's sends over time.
         private final class Sender {
             let refusals = UDPRefusals()
-            let messages = UDPMessageArray()
-            let spare = UDPMessageArray()
             /// Seconds.
             var time: Int64 = 1000
 
@@ -34,7 +32,7 @@
                 }
                 var calls = ScriptedCalls(steps: steps)
                 calls.time = time
-                var sender = UDPSender(messages: messages, spare: spare, joins: true, refusals: refusals)
+                var sender = UDPSender(joins: true, refusals: refusals)
                 sender.send(batch, in: 0..<count, isIPv6: endpoints[0].isIPv6, with: &calls)
                 #expect(sender.result == DatagramSendResult(sent: count, bytes: count * size))
                 return (calls.lengths, calls)

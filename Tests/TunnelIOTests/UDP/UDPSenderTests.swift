@@ -71,8 +71,7 @@
                 batch.append(copying: [UInt8(truncatingIfNeeded: index), 0], endpoint: endpoint)
             }
             var calls = ScriptedCalls(steps: steps, rooms: rooms)
-            var sender = UDPSender(
-                messages: UDPMessageArray(), spare: UDPMessageArray(), joins: false, refusals: UDPRefusals())
+            var sender = UDPSender(joins: false)
             sender.send(batch, in: 0..<count, isIPv6: false, with: &calls)
             return (sender, calls)
         }
@@ -159,8 +158,7 @@
         func range() throws {
             let batch = try batch(of: [[1], [2]], to: .loopback(port: 9))
             var calls = ScriptedCalls(steps: [])
-            var sender = UDPSender(
-                messages: UDPMessageArray(), spare: UDPMessageArray(), joins: false, refusals: UDPRefusals())
+            var sender = UDPSender(joins: false)
             sender.send(batch, in: 1..<9, isIPv6: false, with: &calls)
             #expect(sender.result == DatagramSendResult(sent: 1, bytes: 1))
             #expect(calls.taken == [2])
@@ -181,8 +179,7 @@
                     copying: [UInt8](repeating: UInt8(truncatingIfNeeded: index), count: size), endpoint: endpoint)
             }
             var calls = ScriptedCalls(steps: steps)
-            var sender = UDPSender(
-                messages: UDPMessageArray(), spare: UDPMessageArray(), joins: true, refusals: UDPRefusals())
+            var sender = UDPSender(joins: true)
             sender.send(batch, in: 0..<sizes.count, isIPv6: isIPv6, with: &calls)
             return (sender, calls)
         }

@@ -8,14 +8,14 @@
     extension LinuxUDPSocket {
         /// Sends the datagrams in `range` that are not empty and of this family.
         public func send(_ batch: PacketBatch, in range: Range<Int>) throws(TunnelIOError) -> DatagramSendResult {
-            try sending.withLock { (descriptor) throws(TunnelIOError) in
-                guard descriptor >= 0 else { throw TunnelIOError(.closed) }
-                var calls = KernelSendCalls(descriptor: descriptor)
-                var sender = UDPSender(messages: outgoing, spare: spare, joins: isJoining, refusals: refusals)
-                sender.send(batch, in: range, isIPv6: isIPv6, with: &calls)
-                if sender.staleSources > 0 { staleSources.wrappingAdd(sender.staleSources, ordering: .relaxed) }
-                if sender.takenApart > 0 { takenApart.wrappingAdd(sender.takenApart, ordering: .relaxed) }
-                return sender.result
+            try sending.withLock { (sending) throws(TunnelIOError) in
+                guard sending.descriptor >= 0 else { throw TunnelIOError(.closed) }
+                var calls = KernelSendCalls(descriptor: sending.descriptor)
+                sending.sender.send(batch, in: range, isIPv6: isIPv6, with: &calls)
+                let (stale, apart) = (sending.sender.staleSources, sending.sender.takenApart)
+                if stale > 0 { staleSources.wrappingAdd(stale, ordering: .relaxed) }
+                if apart > 0 { takenApart.wrappingAdd(apart, ordering: .relaxed) }
+                return sending.sender.result
             }
         }
     }

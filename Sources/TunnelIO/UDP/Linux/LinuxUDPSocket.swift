@@ -18,16 +18,17 @@
         /// A descriptor that polls readable while there is something to receive.
         public let readiness: Int32
 
+        /// The state of sending.
+        struct Sending {
+            /// -1 once closed.
+            var descriptor: Int32
+            var sender: UDPSender
+        }
+
         /// The descriptor for each direction, held while it is used; -1 once closed.
         let receiving: Mutex<Int32>
-        let sending: Mutex<Int32>
+        let sending: Mutex<Sending>
         let incoming = UDPMessageArray()
-        let outgoing = UDPMessageArray()
-        let spare = UDPMessageArray()
-        /// Whether the socket sends joined datagrams, which the system splits.
-        let isJoining: Bool
-        /// The paths on which the system refused to segment; protected by `sending`.
-        let refusals = UDPRefusals()
         /// Whether the system delivers joined datagrams, which the socket splits.
         let isCutting: Atomic<Bool>
 
@@ -76,14 +77,15 @@
                 closeDescriptor(descriptor)
                 throw error
             }
-            isJoining = offload.udpSegmentation && Self.hasOption(descriptor, CTUNNEL_UDP_SEGMENT)
+            // The system splits joined datagrams.
+            let joins = offload.udpSegmentation && Self.hasOption(descriptor, CTUNNEL_UDP_SEGMENT)
             isCutting = Atomic(
                 offload.udpCoalescing
                     && SocketSetup.setOption(descriptor, Int32(IPPROTO_UDP), CTUNNEL_UDP_GRO, 1) == 0)
             self.isIPv6 = isIPv6
             readiness = descriptor
             receiving = Mutex(descriptor)
-            sending = Mutex(descriptor)
+            sending = Mutex(Sending(descriptor: descriptor, sender: UDPSender(joins: joins)))
         }
 
         deinit {
@@ -106,10 +108,10 @@
 
         /// Sets the mark for policy routing of later datagrams; zero clears it.
         public func setMark(_ mark: UInt32) throws(TunnelIOError) {
-            try sending.withLock { (descriptor) throws(TunnelIOError) in
-                guard descriptor >= 0 else { throw TunnelIOError(.closed) }
+            try sending.withLock { (sending) throws(TunnelIOError) in
+                guard sending.descriptor >= 0 else { throw TunnelIOError(.closed) }
                 let code = SocketSetup.setOption(
-                    descriptor, SOL_SOCKET, CTUNNEL_SO_MARK, Int32(bitPattern: mark))
+                    sending.descriptor, SOL_SOCKET, CTUNNEL_SO_MARK, Int32(bitPattern: mark))
                 guard code == 0 else { throw TunnelIOError(.socket(operation: "setting the mark"), errno: code) }
             }
         }
@@ -119,9 +121,9 @@
             // Takes both locks, so that no direction uses the number after another file got it.
             receiving.withLock { receiving in
                 sending.withLock { sending in
-                    guard sending >= 0 else { return }
-                    closeDescriptor(sending)
-                    sending = -1
+                    guard sending.descriptor >= 0 else { return }
+                    closeDescriptor(sending.descriptor)
+                    sending.descriptor = -1
                     receiving = -1
                 }
             }

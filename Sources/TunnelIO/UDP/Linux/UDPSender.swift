@@ -10,18 +10,19 @@
     /// Adjacent datagrams of one size and endpoint become one message, which the system segments. If the system refuses, the
     /// datagrams are sent one by one, with the same bytes, since nothing may be sealed twice.
     struct UDPSender {
-        let messages: UDPMessageArray
+        private let messages = UDPMessageArray()
         /// The messages for the datagrams of a refused message.
-        let spare: UDPMessageArray
+        private let spare = UDPMessageArray()
         /// Whether messages may be joined at all.
         let joins: Bool
         /// The paths on which messages may not be joined, since the system refused to split them.
         let refusals: UDPRefusals
-        var result = DatagramSendResult()
-        /// The number of datagrams whose source was left out.
-        var staleSources = 0
-        /// The number of joined messages that were taken apart into single datagrams.
-        var takenApart = 0
+        /// The result of the last call.
+        private(set) var result = DatagramSendResult()
+        /// The number of datagrams of the last call whose source was left out.
+        private(set) var staleSources = 0
+        /// The number of joined messages of the last call that were taken apart into single datagrams.
+        private(set) var takenApart = 0
         /// The time of this call; `nil` until it is first read.
         private var time: Int64?
         /// Whether this call has recorded a refusal.
@@ -36,10 +37,7 @@
             var endpoint = Endpoint.unspecified
         }
 
-        /// Creates a sender for one call.
-        init(messages: UDPMessageArray, spare: UDPMessageArray, joins: Bool, refusals: UDPRefusals) {
-            self.messages = messages
-            self.spare = spare
+        init(joins: Bool, refusals: UDPRefusals = UDPRefusals()) {
             self.joins = joins
             self.refusals = refusals
         }
@@ -49,6 +47,8 @@
         mutating func send<Calls: UDPSendCalls>(
             _ batch: PacketBatch, in range: Range<Int>, isIPv6: Bool, with calls: inout Calls
         ) {
+            (result, staleSources, takenApart) = (DatagramSendResult(), 0, 0)
+            (time, hasLearned) = (nil, false)
             let range = range.clamped(to: 0..<batch.count)
             let longest = isIPv6 ? 65_527 : 65_507
             var count = 0
