@@ -17,29 +17,30 @@ public final class PacketBatch {
     /// The bytes of the region.
     public let byteCapacity: Int
     /// The first byte of the region, aligned to a page.
-    package let base: UnsafeMutableRawPointer
+    @usableFromInline package let base: UnsafeMutableRawPointer
     /// The number of packets appended since ``removeAll()``.
     public private(set) var count: Int {
-        get { unsafe marks.pointee.count }
+        @inlinable get { unsafe marks.pointee.count }
         set { unsafe marks.pointee.count = newValue }
     }
     /// The first byte that no packet uses yet.
     public private(set) var tail: Int {
-        get { unsafe marks.pointee.tail }
+        @inlinable get { unsafe marks.pointee.tail }
         set { unsafe marks.pointee.tail = newValue }
     }
 
     /// The members that change with each packet. They are behind a pointer, since the run time checks each access to a
     /// class's variable.
-    private struct Marks {
-        var count = 0
-        var tail = 0
+    @usableFromInline
+    struct Marks {
+        @usableFromInline var count = 0
+        @usableFromInline var tail = 0
         var readsOnce = false
     }
 
-    private let marks: UnsafeMutablePointer<Marks>
-    private let descriptors: UnsafeMutablePointer<PacketDescriptor>
-    private let endpointStorage: UnsafeMutablePointer<Endpoint>
+    @usableFromInline let marks: UnsafeMutablePointer<Marks>
+    @usableFromInline let descriptors: UnsafeMutablePointer<PacketDescriptor>
+    @usableFromInline let endpointStorage: UnsafeMutablePointer<Endpoint>
     private let mapping: PageMapping
     /// Whether devices and sockets of the system return after the first call that has filled the batch with something,
     /// and do not ask for more. A single packet is then processed sooner.
@@ -113,11 +114,11 @@ public final class PacketBatch {
 
     /// The position of packet `index`. Setting it narrows or consumes the packet.
     public subscript(index: Int) -> PacketDescriptor {
-        get {
+        @inlinable get {
             precondition(index >= 0 && index < count)
             return unsafe descriptors[index]
         }
-        set {
+        @inlinable set {
             precondition(index >= 0 && index < count)
             precondition(Int(newValue.offset) + Int(newValue.length) <= byteCapacity)
             unsafe descriptors[index] = newValue
@@ -126,7 +127,7 @@ public final class PacketBatch {
 
     /// The remote endpoint of packet `index`: the source of a received datagram, or the destination of one to send.
     public subscript(endpoint index: Int) -> Endpoint {
-        get {
+        @inlinable get {
             precondition(index >= 0 && index < count)
             return unsafe endpointStorage[index]
         }
@@ -146,20 +147,23 @@ public final class PacketBatch {
 
     /// The free bytes after ``tail``.
     @unsafe
+    @inlinable
     public var freeBytes: UnsafeMutableRawBufferPointer {
         unsafe UnsafeMutableRawBufferPointer(start: base + tail, count: byteCapacity - tail)
     }
 
     /// Appends a packet at `offset`. ``tail`` moves to its end if that is further.
     /// - Returns: the packet's index, or `nil` if the batch is full or the packet is not within the region.
+    @inlinable
     @discardableResult
     public func append(offset: Int, length: Int, endpoint: Endpoint = .unspecified) -> Int? {
-        guard count < packetCapacity, offset >= 0, length >= 0, length <= byteCapacity - offset else { return nil }
-        unsafe descriptors[count] = PacketDescriptor(offset: UInt32(offset), length: UInt32(length))
-        unsafe endpointStorage[count] = endpoint
-        tail = max(tail, offset + length)
-        count += 1
-        return count - 1
+        let index = count
+        guard index < packetCapacity, offset >= 0, length >= 0, length <= byteCapacity - offset else { return nil }
+        unsafe descriptors[index] = PacketDescriptor(offset: UInt32(offset), length: UInt32(length))
+        unsafe endpointStorage[index] = endpoint
+        unsafe marks.pointee.tail = max(tail, offset + length)
+        unsafe marks.pointee.count = index + 1
+        return index
     }
 
     /// Appends a copy of `packet` at ``tail``.
@@ -205,6 +209,7 @@ public struct PacketDescriptor: Hashable, Sendable {
     public var length: UInt32
 
     /// A descriptor.
+    @inlinable
     public init(offset: UInt32, length: UInt32) {
         self.offset = offset
         self.length = length

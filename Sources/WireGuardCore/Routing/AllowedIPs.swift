@@ -114,14 +114,18 @@ package struct AllowedIPs: ~Copyable, Sendable {
     }
 
     /// Returns the peer of an IPv6 address, which is given as two halves; -1 if there is none.
+    @inline(__always)
     package func lookup(v6High high: UInt64, low: UInt64) -> Int32 {
         v6.lookup(UInt128(high) << 64 | UInt128(low))
     }
+
+    // The lookups for packets are always inlined. A call would first copy the table's members to the stack.
 
     /// Returns the peer for the destination of a raw IP packet, or -1 if there is none or the bytes are not an IP
     /// packet.
     ///
     /// It checks only the version, and that the fixed header is complete; see ``IPHeader/totalLength(of:)``.
+    @inline(__always)
     package func lookupDestination(of packet: UnsafeRawBufferPointer) -> Int32 {
         unsafe lookup(in: packet, v4At: 16, v6At: 24)
     }
@@ -129,6 +133,7 @@ package struct AllowedIPs: ~Copyable, Sendable {
     /// Returns the peer for the source of a raw IP packet, or -1 if there is none or the bytes are not an IP packet.
     ///
     /// It checks only the version, and that the fixed header is complete; see ``IPHeader/totalLength(of:)``.
+    @inline(__always)
     package func lookupSource(of packet: UnsafeRawBufferPointer) -> Int32 {
         unsafe lookup(in: packet, v4At: 12, v6At: 8)
     }

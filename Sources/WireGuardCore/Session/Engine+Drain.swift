@@ -66,7 +66,7 @@ extension Engine {
                 if hasData { dataSent(to: peer, at: now) }
                 authenticatedPacketSent(to: peer)
                 authenticatedPacketTraversed(peer, at: now)
-                keepFreshSending(keypair, of: peer, at: now, wall: wall)
+                keepFreshSending(keypair, of: peer, at: now, wall: { wall })
             }
             if peer.staged.isEmpty || count < taken {
                 if peer.staged.isEmpty { peer.staged = [] }

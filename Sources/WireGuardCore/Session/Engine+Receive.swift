@@ -10,17 +10,17 @@ extension Engine {
     ///   - datagrams: At most as many as the plan has capacity for; the rest is ignored.
     ///   - endpoints: Returns the source of a datagram; called once per handshake message.
     ///   - now: The present time of the owner's clock.
-    ///   - wall: The wall clock.
+    ///   - wall: The wall clock. It is evaluated only for handshakes, and must not use the engine.
     ///   - plan: Emptied first; then contains the datagrams to open.
     @unsafe
     public mutating func planOpen(
-        _ datagrams: UnsafeBufferPointer<PacketView>, endpoints: (Int) -> Endpoint, at now: Instant, wall: WallTime,
-        into plan: ReceivePlan
+        _ datagrams: UnsafeBufferPointer<PacketView>, endpoints: (Int) -> Endpoint, at now: Instant,
+        wall: @autoclosure () -> WallTime, into plan: ReceivePlan
     ) {
         var position = 0
         repeat {
             position = unsafe planOpen(
-                datagrams, from: position, endpoints: endpoints, at: now, wall: wall, into: plan)
+                datagrams, from: position, endpoints: endpoints, at: now, wall: wall(), into: plan)
         } while position < datagrams.count
     }
 
@@ -32,7 +32,7 @@ extension Engine {
     @unsafe
     package mutating func planOpen(
         _ datagrams: UnsafeBufferPointer<PacketView>, from start: Int, endpoints: (Int) -> Endpoint, at now: Instant,
-        wall: WallTime, into plan: ReceivePlan
+        wall: @autoclosure () -> WallTime, into plan: ReceivePlan
     ) -> Int {
         let count = min(datagrams.count, plan.capacity)
         if start == 0 { plan.reset(count: count) }
@@ -58,7 +58,7 @@ extension Engine {
                 unsafe plan.lengths[position] = ReceivePlan.skipped
                 unsafe work += receiveHandshake(
                     kind, UnsafeRawBufferPointer(start: view.base, count: view.count), from: endpoints(position),
-                    at: now, wall: wall)
+                    at: now, wall: wall())
                 position += 1
                 guard work >= TimerConstants.handshakeWorkPerPiece, position < count else { continue }
                 plan.piece = (now, work / TimerConstants.handshakeWork)
@@ -123,11 +123,11 @@ extension Engine {
     ///   - datagrams: The views of the plan.
     ///   - endpoints: Returns the source of a datagram; called once per run of a session.
     ///   - now: The present time of the owner's clock.
-    ///   - wall: The wall clock.
+    ///   - wall: The wall clock. It is evaluated only for handshakes, and must not use the engine.
     @unsafe
     public mutating func commit(
         _ plan: ReceivePlan, _ datagrams: UnsafeBufferPointer<PacketView>, endpoints: (Int) -> Endpoint,
-        at now: Instant, wall: WallTime
+        at now: Instant, wall: @autoclosure () -> WallTime
     ) {
         let now = advance(to: now)
         for run in unsafe plan.runs.indices {
@@ -140,7 +140,8 @@ extension Engine {
 
     private mutating func commit(
         _ keypair: Keypair, _ positions: Range<Int>, _ plan: ReceivePlan,
-        _ datagrams: UnsafeBufferPointer<PacketView>, endpoints: (Int) -> Endpoint, at now: Instant, wall: WallTime
+        _ datagrams: UnsafeBufferPointer<PacketView>, endpoints: (Int) -> Endpoint, at now: Instant,
+        wall: () -> WallTime
     ) {
         // The session may have been removed while the lock was not held.
         let peer = peer(at: keypair.peer)
@@ -191,9 +192,9 @@ extension Engine {
             promoteNext(of: peer)
             // Our own handshake in progress is obsolete, and a delayed response must not revive it.
             endHandshake(of: peer)
-            handshakeCompleted(with: peer, wall: wall)
+            handshakeCompleted(with: peer, wall: wall())
             statistics.handshakesCompleted += 1
-            flushStaged(of: peer, at: now, wall: wall)
+            flushStaged(of: peer, at: now, wall: wall())
         } else if keypair === peer.previous {
             settleCrossedSessions(of: peer)
         }

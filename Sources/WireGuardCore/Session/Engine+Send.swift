@@ -8,11 +8,13 @@ extension Engine {
     ///   - packets: One IP packet each.
     ///   - mtu: The interface's MTU in bytes, which bounds padding; zero for no bound.
     ///   - now: The present time of the owner's clock.
-    ///   - wall: The wall clock, for the timestamps of handshakes.
+    ///   - wall: The wall clock, for the timestamps of handshakes. It is evaluated only if a handshake needs it, and must
+    ///     not use the engine.
     ///   - plan: Emptied first; then contains the packets to seal.
     @unsafe
     public mutating func planSend(
-        _ packets: UnsafeBufferPointer<PacketView>, mtu: Int, at now: Instant, wall: WallTime, into plan: SendPlan
+        _ packets: UnsafeBufferPointer<PacketView>, mtu: Int, at now: Instant,
+        wall: @autoclosure () -> WallTime, into plan: SendPlan
     ) {
         plan.reset(mtu: mtu)
         guard isUp else {
@@ -45,7 +47,7 @@ extension Engine {
 
     private mutating func finishRun(
         _ packets: UnsafeBufferPointer<PacketView>, _ range: Range<Int>, _ slot: Int32, at now: Instant,
-        wall: WallTime, _ plan: SendPlan
+        wall: () -> WallTime, _ plan: SendPlan
     ) {
         guard slot >= 0, !range.isEmpty, let peer = peer(at: slot) else { return }
         guard let endpoint = peer.endpoint else {
@@ -76,7 +78,7 @@ extension Engine {
                 let view = unsafe packets[index]
                 unsafe stage(Array(UnsafeRawBufferPointer(start: view.base, count: view.count)), for: peer)
             }
-            flushStaged(of: peer, at: now, wall: wall)
+            flushStaged(of: peer, at: now, wall: wall())
         }
         schedule(peer)
     }

@@ -161,22 +161,22 @@ extension Engine {
 
     /// Called after sending. The initiator renews a session that is 120 s old or has sent 2^60 packets.
     @inline(__always)
-    mutating func keepFreshSending(_ keypair: Keypair, of peer: Peer, at now: Instant, wall: WallTime) {
+    mutating func keepFreshSending(_ keypair: Keypair, of peer: Peer, at now: Instant, wall: () -> WallTime) {
         let isOld =
             keypair.isInitiator
             && now.nanoseconds &- keypair.createdAt.nanoseconds >= TimerConstants.rekeyAfterTime
         if isOld || keypair.sendCounter > TimerConstants.rekeyAfterMessages {
-            initiate(to: peer, isRetry: false, at: now, wall: wall)
+            initiate(to: peer, isRetry: false, at: now, wall: wall())
         }
     }
 
     /// Called after receiving. The initiator renews a session that will soon be rejected, but only once.
     @inline(__always)
-    mutating func keepFreshReceiving(_ peer: Peer, at now: Instant, wall: WallTime) {
+    mutating func keepFreshReceiving(_ peer: Peer, at now: Instant, wall: () -> WallTime) {
         guard !peer.sentLastMinuteHandshake, let current = peer.current, current.isInitiator,
             now.nanoseconds &- current.createdAt.nanoseconds >= TimerConstants.rekeyAfterTimeReceiving
         else { return }
         peer.sentLastMinuteHandshake = true
-        initiate(to: peer, isRetry: false, at: now, wall: wall)
+        initiate(to: peer, isRetry: false, at: now, wall: wall())
     }
 }
