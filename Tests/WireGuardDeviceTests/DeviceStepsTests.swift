@@ -63,7 +63,8 @@ struct DeviceStepsTests {
             transport.drainEnded()
             inPieces.append(answers.count)
         }
-        transport.open(batch, answer: drain)
+        let hasDatagrams = transport.open(batch, at: LaneClock.now(), answer: drain)
+        #expect(hasDatagrams)
         drain()
         #expect(inPieces == [4, 4, 2])
     }

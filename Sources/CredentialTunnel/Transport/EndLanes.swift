@@ -115,7 +115,7 @@ final class EndLanes: Sendable {
 
     /// Sends the waiting messages directly, because the lanes have ended.
     private func sendFarewells(through sockets: DatagramSockets?) {
-        guard let sockets, transport.hasPending, let batch = try? PacketBatch() else { return }
+        guard let sockets, transport.waitingWork.hasDatagrams, let batch = try? PacketBatch() else { return }
         let deadline = LaneClock.now() + Self.farewellLimit
         var hasMore = true
         while hasMore, LaneClock.now() < deadline {

@@ -48,18 +48,36 @@ final class LaneTransport<End: TunnelEnd>: TunnelTransport {
 
     // MARK: TunnelTransport
 
-    func seal(_ packets: PacketBatch, into datagrams: PacketBatch) {
+    // The ends read the clock under the lock, so that no call has an earlier time than the call before it.
+
+    func seal(_ packets: PacketBatch, into datagrams: PacketBatch, at _: Int64) -> Bool {
         withPlan { plan in
-            planSeal(packets, plan)
+            plan.begin(packets)
+            let hasDatagrams = withEnd { end, now in
+                end.planSeal(plan, at: now)
+                return !end.outbox.isEmpty
+            }
             plan.seal(into: datagrams)
+            return hasDatagrams
         }
     }
 
-    func open(_ datagrams: PacketBatch, answer: () -> Void) {
+    func open(_ datagrams: PacketBatch, at _: Int64, answer: () -> Void) -> Bool {
         withPlan { plan in
-            planOpen(datagrams, plan)
+            plan.begin(datagrams)
+            var hasDatagrams = withEnd { end, now in
+                end.planOpen(plan, of: datagrams, at: now)
+                return !end.outbox.isEmpty
+            }
             plan.open()
-            commitOpen(datagrams, plan)
+            if plan.hasOpened {
+                hasDatagrams = withEnd { end, now in
+                    end.commitOpen(plan, of: datagrams, at: now)
+                    return !end.outbox.isEmpty
+                }
+            }
+            plan.narrow(datagrams)
+            return hasDatagrams
         }
     }
 
@@ -80,32 +98,17 @@ final class LaneTransport<End: TunnelEnd>: TunnelTransport {
     /// Does nothing, because this transport keeps no packets that wait for a session.
     func drainEnded() {}
 
-    var hasPending: Bool { end.withLock { !$0.outbox.isEmpty } }
+    var waitingWork: TransportWork {
+        end.withLock { TransportWork(hasDatagrams: !$0.outbox.isEmpty, deadline: $0.nextDeadline?.nanoseconds) }
+    }
 
     func deadlineReached() { withEnd { $0.deadlineReached(at: $1) } }
 
-    var nextDeadline: Int64? { end.withLock { $0.nextDeadline?.nanoseconds } }
-
     // MARK: Steps
 
-    private func planSeal(_ packets: PacketBatch, _ plan: BatchPlan) {
-        plan.begin(packets)
-        withEnd { $0.planSeal(plan, at: $1) }
-    }
-
-    private func planOpen(_ datagrams: PacketBatch, _ plan: BatchPlan) {
-        plan.begin(datagrams)
-        withEnd { $0.planOpen(plan, of: datagrams, at: $1) }
-    }
-
-    private func commitOpen(_ datagrams: PacketBatch, _ plan: BatchPlan) {
-        if plan.hasOpened { withEnd { $0.commitOpen(plan, of: datagrams, at: $1) } }
-        plan.narrow(datagrams)
-    }
-
-    private func withPlan(_ body: (BatchPlan) -> Void) {
+    private func withPlan<R>(_ body: (BatchPlan) -> R) -> R {
         let plan = plans.withLock { $0.popLast() } ?? BatchPlan(capacity: batchCapacity)
-        body(plan)
-        plans.withLock { $0.append(plan) }
+        defer { plans.withLock { $0.append(plan) } }
+        return body(plan)
     }
 }

@@ -8,7 +8,7 @@ extension EventLoop {
     ///
     /// If a descriptor was closed without being unregistered, a new descriptor with its number replaces it.
     /// - Throws: `.eventLoop` with `EEXIST` when it is watched already, `EBADF` when it is not open, `EPERM` when it is
-    ///   a kind of file that cannot be waited for; `.closed` once ``run()`` has returned.
+    ///   a kind of file that cannot be waited for; `.closed` once ``run(afterEachRound:)`` has returned.
     public func register(
         _ descriptor: Int32, for interest: Interest = .readable, handler: @escaping @Sendable (Readiness) -> Void
     ) throws(TunnelIOError) -> Registration {

@@ -5,9 +5,10 @@ import Synchronization
 
 /// Waits for descriptors, deadlines and calls from other threads, and runs a handler for each on one thread.
 ///
-/// You can call every method from any thread. Handlers run on the thread that is in ``run()``, one at a time. A handler that
-/// is unregistered or stopped on that thread is not called again, not even for events that were already reported. A loop runs
-/// once: it cannot run again after ``stop()``. Descriptors are level-triggered, and their owners close them.
+/// You can call every method from any thread. Handlers run on the thread that is in ``run(afterEachRound:)``, one at a time.
+/// A handler that is unregistered or stopped on that thread is not called again, not even for events that were already
+/// reported. A loop runs once: it cannot run again after ``stop()``. Descriptors are level-triggered, and their owners close
+/// them.
 public final class EventLoop: Sendable {
     /// The awaited events of a descriptor. If it is empty, nothing is reported, hang-ups and errors included.
     public struct Interest: OptionSet, Sendable {
@@ -71,8 +72,10 @@ public final class EventLoop: Sendable {
     // MARK: - Running
 
     /// Runs handlers on the calling thread until ``stop()``. Returns immediately if the loop was already stopped.
+    ///
+    /// - Parameter endRound: called at the end of each round, after descriptors, timers and work.
     /// - Throws: `.eventLoop` if the loop is already running or the system fails.
-    public func run() throws(TunnelIOError) {
+    public func run(afterEachRound endRound: () -> Void = {}) throws(TunnelIOError) {
         let isFirst = state.withLock { state in
             guard state.phase == .idle else { return false }
             state.phase = .running
@@ -88,6 +91,7 @@ public final class EventLoop: Sendable {
         while !isStopped {
             let count = try poller.wait(into: events)
             var timerFired = false
+            var wasWoken = false
             var index = 0
             while index < count, !isStopped {
                 let event = events[index]
@@ -97,6 +101,7 @@ public final class EventLoop: Sendable {
                     poller.clearWake()
                     // Cleared before the work is removed, so that later work wakes the loop again.
                     wakePending.store(false, ordering: .sequentiallyConsistent)
+                    wasWoken = true
                 case Poller.timerToken:
                     poller.clearTimer()
                     timerFired = true
@@ -106,31 +111,31 @@ public final class EventLoop: Sendable {
                 }
             }
             if timerFired { runTimers() }
-            runWork()
-            if !isStopped {
-                let afterRound = state.withLock { $0.afterRound }
-                afterRound?.call([])
-            }
+            if wasWoken { runWork() }
+            if !isStopped { endRound() }
         }
     }
 
-    /// Makes ``run()`` return after the handler that is running. Safe from any thread, from a handler, before
-    /// ``run()`` and more than once.
+    /// Makes ``run(afterEachRound:)`` return after the handler that is running. Safe from any thread, from a handler, before
+    /// the run and more than once.
     public func stop() {
         stopped.store(true, ordering: .sequentiallyConsistent)
         poller.wake()
     }
 
     /// Runs the loop on a new thread with this name.
+    /// - Parameter endRound: called at the end of each round, after descriptors, timers and work.
     /// - Throws: `.eventLoop` when there is such a thread already or the system refuses one.
-    public func startThread(name: String) throws(TunnelIOError) {
+    public func startThread(
+        name: String, afterEachRound endRound: @escaping @Sendable () -> Void = {}
+    ) throws(TunnelIOError) {
         try thread.withLock { (thread) throws(TunnelIOError) in
             guard thread == nil else {
                 throw TunnelIOError(.eventLoop(operation: "startThread: the loop has a thread already"))
             }
             thread = try LoopThread(name: name) {
                 do throws(TunnelIOError) {
-                    try self.run()
+                    try self.run(afterEachRound: endRound)
                 } catch {
                     self.failure.withLock { $0 = error }
                 }
@@ -138,8 +143,9 @@ public final class EventLoop: Sendable {
         }
     }
 
-    /// Waits until the thread of ``startThread(name:)`` has ended. Returns immediately on that thread, or if there is none.
-    /// - Throws: the error that ``run()`` threw on it.
+    /// Waits until the thread of ``startThread(name:afterEachRound:)`` has ended. Returns immediately on that thread, or if
+    /// there is none.
+    /// - Throws: the error that ``run(afterEachRound:)`` threw on it.
     public func join() throws(TunnelIOError) {
         thread.withLock { $0 }?.join()
         if let error = failure.withLock({ $0 }) { throw error }
@@ -148,15 +154,16 @@ public final class EventLoop: Sendable {
     /// Whether ``stop()`` was called.
     public var isStopped: Bool { stopped.load(ordering: .acquiring) }
 
-    /// Whether the calling thread is the one in ``run()``.
+    /// Whether the calling thread is the one in ``run(afterEachRound:)``.
     public var isOnLoopThread: Bool {
         loopThread.load(ordering: .acquiring) == LoopThread.current
     }
 
     // MARK: - Calls from other threads
 
-    /// Runs `work` on the loop's thread after the handlers of this round. Work queued before ``run()`` waits for it.
-    /// - Returns: false if ``run()`` has returned or is about to; `work` then never runs.
+    /// Runs `work` on the loop's thread, after the handlers of a round. Work queued by a handler runs in the next round, and
+    /// work queued before ``run(afterEachRound:)`` in the first.
+    /// - Returns: false if the run has ended or is about to; `work` then never runs.
     @discardableResult
     public func perform(_ work: @escaping @Sendable () -> Void) -> Bool {
         let isQueued = state.withLock { state in
@@ -172,17 +179,6 @@ public final class EventLoop: Sendable {
     public func wake() {
         guard !wakePending.exchange(true, ordering: .sequentiallyConsistent) else { return }
         poller.wake()
-    }
-
-    /// Sets the handler for the end of each round, after descriptors, timers and work. `nil` removes it.
-    public func afterEachRound(_ handler: (@Sendable () -> Void)?) {
-        let old = state.withLock { state in
-            let old = state.afterRound
-            state.afterRound = handler.map { body in Handler { _ in body() } }
-            return old
-        }
-        // A handler's captured objects must not be released under the lock.
-        withExtendedLifetime(old) {}
     }
 
     // MARK: - The rest of a round
@@ -276,7 +272,6 @@ extension EventLoop {
         var armed = Int64.max
         var timerRound: UInt64 = 0
         var work: [@Sendable () -> Void] = []
-        var afterRound: Handler?
         var nextToken = Poller.firstSourceToken
 
         mutating func makeToken() -> UInt64 {

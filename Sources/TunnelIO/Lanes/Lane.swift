@@ -122,8 +122,9 @@ public final class Lane: Sendable {
         onLane(waits: waits) { core.replaceSockets(sockets, receives: receives) }
     }
 
-    /// The packets moved and dropped so far. Safe to read from any thread.
-    public var statistics: LaneStatistics { core.statistics.withLock { $0 } }
+    /// The packets moved and dropped so far. Safe to read from any thread; while the lane runs, the numbers may belong to
+    /// slightly different times.
+    public var statistics: LaneStatistics { core.statistics }
 
     /// Runs `body` on the lane's thread, or immediately on the calling thread if the lane is not running.
     private func onLane(waits: Bool, _ body: @escaping @Sendable () -> Void) {

@@ -9,6 +9,7 @@ extension LaneCore {
     /// - Returns: the number of packets.
     func moveFromDevice(at now: Int64) throws(TunnelIOError) -> Int {
         var moved = 0
+        var now = now
         packets.readsOnce = now &- lastFromDevice >= Self.pause
         for _ in 0..<configuration.batchesPerTurn where !loop.isStopped {
             packets.removeAll()
@@ -17,19 +18,21 @@ extension LaneCore {
             guard count > 0 else { break }
             moved += count
             lastFromDevice = now
-            noteFromDevice(packets, count)
             outgoing.removeAll()
-            transport.seal(packets, into: outgoing)
+            let hasDatagrams = transport.seal(packets, into: outgoing, at: now)
             send(outgoing)
+            noteFromDevice(packets, count)
+            if hasDatagrams { answer() }
             if !mayHaveMore(packets) { break }
+            now = LaneClock.now()
         }
         return moved
     }
 
     func noteFromDevice(_ batch: PacketBatch, _ count: Int) {
-        counts.fromDevice.packets &+= count
-        counts.fromDevice.bytes &+= Self.bytes(of: batch)
-        counts.fromDevice.batches &+= 1
+        counts.fromDevice.packets.add(count)
+        counts.fromDevice.bytes.add(Self.bytes(of: batch))
+        counts.fromDevice.batches.add(1)
     }
 
     /// Whether the device may have more packets: it had no more if this batch has room left.
@@ -43,7 +46,7 @@ extension LaneCore {
     /// - Throws: errors of the socket. An error of the device ends the lane.
     func moveFromNetwork(_ socket: any DatagramSocket) throws(TunnelIOError) -> Int {
         var moved = 0
-        let now = LaneClock.now()
+        var now = LaneClock.now()
         let isAfterPause = now &- lastFromNetwork >= Self.pause
         incoming.readsOnce = isAfterPause
         for _ in 0..<configuration.batchesPerTurn where !loop.isStopped {
@@ -54,28 +57,21 @@ extension LaneCore {
             moved += count
             lastFromNetwork = now
             noteFromNetwork(incoming, count)
-            transport.open(incoming, answer: answer)
+            let hasDatagrams = transport.open(incoming, at: now, answer: answer)
             deliver(incoming)
+            if hasDatagrams { answer() }
             // Joined datagrams count one by one.
             if count < configuration.fewDatagrams || moved >= configuration.datagramsPerTurn { break }
+            now = LaneClock.now()
         }
         if isAfterPause, moved == 1 { moveReplies(at: now) }
         return moved
     }
 
     func noteFromNetwork(_ batch: PacketBatch, _ count: Int) {
-        counts.fromNetwork.packets &+= count
-        counts.fromNetwork.bytes &+= Self.bytes(of: batch)
-        counts.fromNetwork.batches &+= 1
-    }
-
-    /// The datagrams that the current sockets dropped before they reached a batch; zero if the lane only sends.
-    var droppedBySockets: Int {
-        guard isReceiving, role.contains(.inbound) else { return 0 }
-        var sum = 0
-        if let drops = v4?.receiveDrops { sum &+= drops.oversize &+ drops.overflowed }
-        if let drops = v6?.receiveDrops { sum &+= drops.oversize &+ drops.overflowed }
-        return sum
+        counts.fromNetwork.packets.add(count)
+        counts.fromNetwork.bytes.add(Self.bytes(of: batch))
+        counts.fromNetwork.batches.add(1)
     }
 
     /// Sends a batch with one call for each address family, so that each socket waits for a full queue at most once.
@@ -92,21 +88,21 @@ extension LaneCore {
 
     private func send(_ batch: PacketBatch, isIPv6: Bool, through socket: (any DatagramSocket)?) {
         guard let socket else {
-            counts.droppedWithoutSocket &+= datagrams(in: batch, isIPv6: isIPv6)
+            counts.droppedWithoutSocket.add(datagrams(in: batch, isIPv6: isIPv6))
             return
         }
         do throws(TunnelIOError) {
             let result = try socket.send(batch, in: 0..<batch.count)
-            counts.toNetwork.packets &+= result.sent
-            counts.toNetwork.bytes &+= result.bytes
-            counts.toNetwork.batches &+= 1
+            counts.toNetwork.packets.add(result.sent)
+            counts.toNetwork.bytes.add(result.bytes)
+            counts.toNetwork.batches.add(1)
             if result.dropped > 0 {
-                counts.droppedByNetwork &+= result.dropped
-                counts.lastSendError = result.lastError
+                counts.droppedByNetwork.add(result.dropped)
+                counts.lastSendError.set(Int(result.lastError))
             }
         } catch {
-            counts.droppedByNetwork &+= datagrams(in: batch, isIPv6: isIPv6)
-            counts.lastSendError = error.errno
+            counts.droppedByNetwork.add(datagrams(in: batch, isIPv6: isIPv6))
+            counts.lastSendError.set(Int(error.errno))
         }
     }
 
@@ -115,10 +111,10 @@ extension LaneCore {
         guard bytes > 0 else { return }
         do throws(TunnelIOError) {
             let result = try device.send(batch)
-            counts.toDevice.packets &+= result.sent
-            counts.toDevice.bytes &+= bytes
-            counts.toDevice.batches &+= 1
-            counts.droppedByDevice &+= result.dropped
+            counts.toDevice.packets.add(result.sent)
+            counts.toDevice.bytes.add(bytes)
+            counts.toDevice.batches.add(1)
+            counts.droppedByDevice.add(result.dropped)
         } catch {
             fail(error)
         }
@@ -136,14 +132,5 @@ extension LaneCore {
         var sum = 0
         for index in 0..<batch.count { sum &+= Int(batch[index].length) }
         return sum
-    }
-
-    /// Publishes the counts, once in each round, so that no packet waits for it.
-    func publish() {
-        // Lanes of one direction share the device and the sockets. Each count is that of one of them.
-        if role.contains(.outbound) { counts.malformedFromDevice = device.statistics.malformedFrames }
-        counts.droppedBySocket = droppedByFormerSockets &+ droppedBySockets
-        let counts = counts
-        statistics.withLock { $0 = counts }
     }
 }

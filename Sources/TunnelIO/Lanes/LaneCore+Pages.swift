@@ -51,8 +51,6 @@ extension LaneCore {
         incoming.releasePages(beyond: Self.workingDatagramBytes)
         // Returns the heap memory of waiting packets, handshakes and configuration.
         PageAdvice.trimHeap()
-        counts.pageReturns &+= 1
-        let counts = counts
-        statistics.withLock { $0 = counts }
+        counts.pageReturns.add(1)
     }
 }

@@ -20,10 +20,24 @@ final class LaneCore: @unchecked Sendable {
         var isParked = false
     }
 
+    /// The sockets that count dropped datagrams for the lane's statistics.
+    private struct Receivers {
+        /// The sockets from which the lane receives.
+        var sockets: DatagramSockets?
+        /// The drops of the sockets before them.
+        var former = DatagramReceiveDrops()
+
+        var drops: DatagramReceiveDrops {
+            var sum = former
+            if let sockets { sum.add(sockets) }
+            return sum
+        }
+    }
+
     let loop: EventLoop
     let role: LaneRole
     let duties: LaneDuties
-    let statistics = Mutex(LaneStatistics())
+    let counts = LaneCounts()
 
     let device: any TunDevice
     let transport: any TunnelTransport
@@ -34,10 +48,7 @@ final class LaneCore: @unchecked Sendable {
     let packets: PacketBatch
     let outgoing: PacketBatch
     let incoming: PacketBatch
-    /// The lane thread's own copy, which ``publish()`` copies.
-    var counts = LaneStatistics()
-    /// The datagrams that replaced sockets dropped before they reached a batch.
-    private(set) var droppedByFormerSockets = 0
+    private let receivers: Mutex<Receivers>
 
     private var isWatching = false
     private(set) var isReceiving = true
@@ -55,6 +66,10 @@ final class LaneCore: @unchecked Sendable {
     /// reads until a source has no more, so that each message carries many packets. After a pause there is mostly one
     /// packet, such as a ping, which would wait for a call that finds nothing. Under load the pauses are shorter.
     static let pause: Int64 = 1_000_000
+    /// Whether the system replied directly to the last single packet after a pause; see ``moveReplies(at:)``.
+    var hasDirectReplies = true
+    /// The most time, in nanoseconds, from the receipt of a packet to the device's event for a direct reply.
+    var replyTime: Int64 = 100_000
 
     /// The use of the batches' pages; see `LaneCore+Pages`.
     var pageUse = PageUse()
@@ -85,6 +100,7 @@ final class LaneCore: @unchecked Sendable {
         self.onFailure = onFailure
         v4 = sockets?.v4
         v6 = sockets?.v6
+        receivers = Mutex(Receivers(sockets: role.contains(.inbound) ? sockets : nil))
         configuration.limitQueues(of: sockets)
         loop = try EventLoop()
         self.duties = duties ?? LaneDuties(loop: loop)
@@ -126,7 +142,6 @@ final class LaneCore: @unchecked Sendable {
         deadlineTimer = loop.makeTimer { [unowned self] in deadlineReached() }
         retryTimer = loop.makeTimer { [unowned self] in unpark() }
         preparePageReturn()
-        loop.afterEachRound { [unowned self] in endRound() }
         isWatching = true
         // The transport may have something already.
         loop.wake()
@@ -135,8 +150,7 @@ final class LaneCore: @unchecked Sendable {
     /// The body of the lane's thread.
     func run() {
         do throws(TunnelIOError) {
-            try loop.run()
-            publish()
+            try loop.run { endRound() }
         } catch {
             fail(error)
         }
@@ -145,9 +159,18 @@ final class LaneCore: @unchecked Sendable {
     func fail(_ error: TunnelIOError) {
         guard !hasFailed else { return }
         hasFailed = true
-        publish()
         loop.stop()
         onFailure(error)
+    }
+
+    /// The packets moved and dropped so far. Safe to read from any thread.
+    var statistics: LaneStatistics {
+        var statistics = counts.statistics
+        // Lanes of one direction share the device and the sockets. Each count is that of one of them.
+        if role.contains(.outbound) { statistics.malformedFromDevice = device.statistics.malformedFrames }
+        let drops = receivers.withLock { $0.drops }
+        statistics.droppedBySocket = drops.oversize &+ drops.overflowed
+        return statistics
     }
 
     // MARK: - Device and sockets
@@ -177,8 +200,11 @@ final class LaneCore: @unchecked Sendable {
     /// - Parameter receives: whether the lane receives from these sockets and sends through them, or only sends.
     func replaceSockets(_ sockets: DatagramSockets?, receives: Bool = true) {
         unwatchSockets()
-        droppedByFormerSockets &+= droppedBySockets
         isReceiving = receives
+        receivers.withLock {
+            $0.former = $0.drops
+            $0.sockets = receives && role.contains(.inbound) ? sockets : nil
+        }
         v4 = sockets?.v4
         v6 = sockets?.v6
         configuration.limitQueues(of: sockets)
@@ -216,7 +242,6 @@ final class LaneCore: @unchecked Sendable {
         guard let socket = watched == .v4 ? v4 : v6 else { return }
         do throws(TunnelIOError) {
             let moved = try moveFromNetwork(socket)
-            drain()
             // A readable socket without data is normal: the system may have dropped the datagram (a wrong checksum).
             // Only a hang-up or a permanent error is a reason to stop listening.
             let isTrouble = !readiness.isDisjoint(with: [.hangup, .error])
@@ -230,9 +255,14 @@ final class LaneCore: @unchecked Sendable {
     }
 
     private func deviceReady(_ readiness: EventLoop.Readiness) {
+        let now = LaneClock.now()
+        if now &- lastFromNetwork < replyTime { hasDirectReplies = true }
+        readDevice(at: now)
+    }
+
+    private func readDevice(at now: Int64) {
         do throws(TunnelIOError) {
-            let moved = try moveFromDevice(at: LaneClock.now())
-            drain()
+            let moved = try moveFromDevice(at: now)
             recordProgress(moved: moved, isTrouble: true, .device)
         } catch {
             fail(error)
@@ -241,11 +271,15 @@ final class LaneCore: @unchecked Sendable {
 
     /// Moves the packets with which the system has replied to a packet that was just delivered, such as a ping. They need
     /// not wait until the loop reports the device.
+    ///
+    /// The end that receives the answer to its own ping gives it to a program, and there is nothing to read. So a lane reads
+    /// only if it found a reply the last time, or if the device has since reported a packet within ``replyTime``.
     func moveReplies(at now: Int64) {
-        guard role.contains(.outbound), isDeviceEnabled, !deviceWatch.isParked else { return }
+        guard hasDirectReplies, role.contains(.outbound), isDeviceEnabled, !deviceWatch.isParked else { return }
         do throws(TunnelIOError) {
             // If the loop has already reported the device in this round, its handler finds nothing.
-            if try moveFromDevice(at: now) > 0 { deviceWatch.fruitless = 0 }
+            hasDirectReplies = try moveFromDevice(at: now) > 0
+            if hasDirectReplies { deviceWatch.fruitless = 0 }
         } catch {
             fail(error)
         }
@@ -312,31 +346,34 @@ final class LaneCore: @unchecked Sendable {
     private func endRound() {
         if isDeviceEnabled, role.contains(.outbound), device.hasBufferedPackets {
             // No descriptor becomes readable for packets that the device has already buffered.
-            deviceReady(.readable)
+            readDevice(at: LaneClock.now())
             if device.hasBufferedPackets { loop.wake() }
         }
-        defer {
-            publish()
-            noticePageUse()
-        }
+        defer { noticePageUse() }
         guard role.contains(.duties) else { return duties.notice(transport) }
-        drain()
         duties.willArm()
-        let next = transport.nextDeadline.map { max($0, notBefore) }
+        var work = transport.waitingWork
+        if work.hasDatagrams {
+            // Without a deadline, each packet of another lane would wake this one during the drain.
+            duties.didArm(work.deadline)
+            drain()
+            duties.willArm()
+            work = transport.waitingWork
+        }
+        let next = work.deadline.map { max($0, notBefore) }
         duties.didArm(next)
         guard next != deadline, let deadlineTimer else { return }
         deadline = next
         loop.set(deadlineTimer, deadline: next)
     }
 
-    /// Sends the responses to some datagrams of a batch before the batch is finished.
+    /// Sends the responses to datagrams of a batch.
     func answer() {
         guard role.contains(.duties) else { return duties.notice(transport) }
         drain()
     }
 
     private func drain() {
-        guard role.contains(.duties) else { return }
         var hasMore = true
         var turns = 0
         while hasMore, turns < Self.drainLimit, !loop.isStopped {

@@ -39,8 +39,9 @@ final class LaneDuties: Sendable {
 
     /// Wakes the lane with the duties if there is something for it to do or an earlier deadline to wait for.
     func notice(_ transport: any TunnelTransport) {
-        if transport.hasPending { return loop.wake() }
-        guard let deadline = transport.nextDeadline else { return }
+        let work = transport.waitingWork
+        if work.hasDatagrams { return loop.wake() }
+        guard let deadline = work.deadline else { return }
         if deadline < armed.load(ordering: .sequentiallyConsistent) { loop.wake() }
     }
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import Synchronization
+
 /// The packets that a lane has moved and dropped since it was created.
 public struct LaneStatistics: Hashable, Sendable {
     /// The counters of one direction.
@@ -79,5 +81,61 @@ extension LaneStatistics.Flow {
         packets &+= other.packets
         bytes &+= other.bytes
         batches &+= other.batches
+    }
+}
+
+/// The counters of a lane. Only its thread changes them, so that no packet waits for a reader. Any thread reads them.
+struct LaneCounts: ~Copyable {
+    /// A number that one thread changes.
+    struct Counter: ~Copyable {
+        private let value = Atomic<Int>(0)
+
+        var count: Int { value.load(ordering: .relaxed) }
+
+        @inline(__always)
+        func add(_ amount: Int) { set(count &+ amount) }
+
+        @inline(__always)
+        func set(_ count: Int) { value.store(count, ordering: .relaxed) }
+    }
+
+    /// The counters of one direction.
+    struct Flow: ~Copyable {
+        let packets = Counter()
+        let bytes = Counter()
+        let batches = Counter()
+
+        var statistics: LaneStatistics.Flow {
+            var flow = LaneStatistics.Flow()
+            flow.packets = packets.count
+            flow.bytes = bytes.count
+            flow.batches = batches.count
+            return flow
+        }
+    }
+
+    let fromDevice = Flow()
+    let toDevice = Flow()
+    let fromNetwork = Flow()
+    let toNetwork = Flow()
+    let droppedByDevice = Counter()
+    let droppedByNetwork = Counter()
+    let droppedWithoutSocket = Counter()
+    let pageReturns = Counter()
+    let lastSendError = Counter()
+
+    /// The present numbers, without those that the device and the sockets count.
+    var statistics: LaneStatistics {
+        var statistics = LaneStatistics()
+        statistics.fromDevice = fromDevice.statistics
+        statistics.toDevice = toDevice.statistics
+        statistics.fromNetwork = fromNetwork.statistics
+        statistics.toNetwork = toNetwork.statistics
+        statistics.droppedByDevice = droppedByDevice.count
+        statistics.droppedByNetwork = droppedByNetwork.count
+        statistics.droppedWithoutSocket = droppedWithoutSocket.count
+        statistics.pageReturns = pageReturns.count
+        statistics.lastSendError = Int32(truncatingIfNeeded: lastSendError.count)
+        return statistics
     }
 }

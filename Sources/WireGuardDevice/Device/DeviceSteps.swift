@@ -13,8 +13,6 @@ final class DeviceSteps: @unchecked Sendable {
     let drain = DrainPlan()
     /// The next of the unused states; the lock of the transport protects it.
     var next: DeviceSteps?
-    /// The times at which the opening of the batch was planned.
-    var received = (now: Instant(nanoseconds: 0), wall: WallTime(seconds: 0))
     private let storage: UnsafeMutablePointer<PacketView>
     private let capacity: Int
     private var count = 0

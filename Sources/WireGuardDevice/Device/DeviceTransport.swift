@@ -8,8 +8,8 @@ import WireGuardCore
 /// Connects the engine to the lanes.
 ///
 /// The engine's lock is held only for planning and committing; sealing and opening happen outside it. A lane takes the
-/// lock once per batch when it sends, twice when it receives, and a few times per round for waiting messages and
-/// deadlines.
+/// lock once per batch when it sends, twice when it receives, and once at the end of a round for the next deadline. Waiting
+/// messages need it more often.
 final class DeviceTransport: TunnelTransport {
     private let engine: Mutex<Engine>
     /// A copy of the engine's filter for handshake messages, so that invalid ones do not take its lock.
@@ -66,24 +66,24 @@ final class DeviceTransport: TunnelTransport {
 
     // MARK: TunnelTransport
 
-    func seal(_ packets: PacketBatch, into datagrams: PacketBatch) {
+    func seal(_ packets: PacketBatch, into datagrams: PacketBatch, at now: Int64) -> Bool {
         let steps = takeSteps()
         defer { giveBack(steps) }
-        planSeal(packets, steps)
+        let hasPending = planSeal(packets, steps, at: Instant(nanoseconds: now))
         steps.seal(packets, into: datagrams)
+        return hasPending
     }
 
-    func open(_ datagrams: PacketBatch, answer: () -> Void) {
+    func open(_ datagrams: PacketBatch, at now: Int64, answer: () -> Void) -> Bool {
         let steps = takeSteps()
         defer { giveBack(steps) }
-        planOpen(datagrams, steps, answer: answer)
+        // The clock is not read again after opening, which takes too little time to matter to the timers.
+        let (now, hasPending) = planOpen(datagrams, steps, at: Instant(nanoseconds: now), answer: answer)
         steps.open(datagrams)
-        commitOpen(datagrams, steps)
+        return commitOpen(datagrams, steps, at: now) ?? hasPending
     }
 
     func drain(into datagrams: PacketBatch) -> Bool {
-        // The lane asks after every batch, and there is rarely something.
-        guard hasPending else { return false }
         let steps = takeSteps()
         defer { giveBack(steps) }
         let plan = steps.drain
@@ -117,8 +117,8 @@ final class DeviceTransport: TunnelTransport {
         }
     }
 
-    var hasPending: Bool {
-        engine.withLock { $0.hasPending }
+    var waitingWork: TransportWork {
+        engine.withLock { TransportWork(hasDatagrams: $0.hasPending, deadline: $0.nextDeadline?.nanoseconds) }
     }
 
     func deadlineReached() {
@@ -131,63 +131,62 @@ final class DeviceTransport: TunnelTransport {
         }
     }
 
-    var nextDeadline: Int64? {
-        engine.withLock { $0.nextDeadline?.nanoseconds }
-    }
-
     // MARK: Steps
 
-    private func planSeal(_ packets: PacketBatch, _ steps: DeviceSteps) {
+    /// - Returns: Whether the engine has messages to send.
+    private func planSeal(_ packets: PacketBatch, _ steps: DeviceSteps, at now: Instant) -> Bool {
         let views = unsafe steps.views(of: packets, slack: SendPlan.mostPadding)
-        let now = SystemTime.now()
-        let wall = SystemTime.wall()
         let mtu = mtu.load(ordering: .relaxed)
         while true {
-            let isPlanned = engine.withLock { engine in
-                guard !isDraining.load(ordering: .relaxed) else { return false }
-                unsafe engine.planSend(views, mtu: mtu, at: now, wall: wall, into: steps.send)
-                return true
+            let hasPending = engine.withLock { engine -> Bool? in
+                guard !isDraining.load(ordering: .relaxed) else { return nil }
+                unsafe engine.planSend(views, mtu: mtu, at: now, wall: SystemTime.wall(), into: steps.send)
+                return engine.hasPending
             }
-            if isPlanned { return }
+            if let hasPending { return hasPending }
             drainGate.wait { _ in isDraining.load(ordering: .sequentiallyConsistent) ? nil : () }
         }
     }
 
     /// Plans the opening of datagrams, and answers handshakes a few at a time. A handshake costs thousands of times as
     /// much as planning data, so neither established sessions nor earlier peers must wait for all of them.
-    private func planOpen(_ datagrams: PacketBatch, _ steps: DeviceSteps, answer: () -> Void) {
+    /// - Returns: The time of the last plan, and whether the engine has messages to send.
+    private func planOpen(
+        _ datagrams: PacketBatch, _ steps: DeviceSteps, at now: Instant, answer: () -> Void
+    ) -> (now: Instant, hasPending: Bool) {
         let views = unsafe steps.views(of: datagrams)
         var refused = steps.refuseHandshakes { filter.withLock { $0 } }
         var position = 0
+        var now = now
         while true {
-            let (now, wall) = (SystemTime.now(), SystemTime.wall())
-            let changes: UInt64
-            (position, changes) = engine.withLock { engine in
+            let (changes, hasPending): (UInt64, Bool)
+            (position, changes, hasPending) = engine.withLock { engine in
                 if refused > 0 { engine.countRefusedHandshakes(refused) }
                 let position = unsafe engine.planOpen(
-                    views, from: position, endpoints: { datagrams[endpoint: $0] }, at: now, wall: wall,
-                    into: steps.receive)
-                return (position, engine.statistics.endpointChanges)
+                    views, from: position, endpoints: { datagrams[endpoint: $0] }, at: now,
+                    wall: SystemTime.wall(), into: steps.receive)
+                return (position, engine.statistics.endpointChanges, engine.hasPending)
             }
             reportRoaming(changes)
-            steps.received = (now, wall)
-            guard position < views.count else { return }
+            guard position < views.count else { return (now, hasPending) }
             refused = 0
             answer()
+            now = SystemTime.now()
         }
     }
 
-    private func commitOpen(_ datagrams: PacketBatch, _ steps: DeviceSteps) {
+    /// - Returns: Whether the engine has messages to send; `nil` if it was not asked.
+    private func commitOpen(_ datagrams: PacketBatch, _ steps: DeviceSteps, at now: Instant) -> Bool? {
         let plan = steps.receive
+        var hasPending: Bool?
         if !plan.isEmpty {
             let views = unsafe steps.views
-            // The clocks are not read again: opening takes too little time to matter to the timers.
-            let (now, wall) = steps.received
-            let changes = engine.withLock { engine in
+            let (changes, isPending) = engine.withLock { engine in
                 unsafe engine.commit(
-                    plan, views, endpoints: { datagrams[endpoint: $0] }, at: now, wall: wall)
-                return engine.statistics.endpointChanges
+                    plan, views, endpoints: { datagrams[endpoint: $0] }, at: now, wall: SystemTime.wall())
+                return (engine.statistics.endpointChanges, engine.hasPending)
             }
+            hasPending = isPending
             reportRoaming(changes)
         }
         for index in 0..<datagrams.count {
@@ -197,6 +196,7 @@ final class DeviceTransport: TunnelTransport {
                 offset: byteCount > 0 ? datagram.offset + UInt32(ReceivePlan.packetOffset) : datagram.offset,
                 length: UInt32(byteCount))
         }
+        return hasPending
     }
 
     private func takeSteps() -> DeviceSteps {

@@ -95,11 +95,9 @@ struct EventLoopTests {
         switch place {
         case "timer": loop.set(loop.makeTimer { loop.stop() }, deadline: LaneClock.now())
         case "work": loop.perform { loop.stop() }
-        default:
-            loop.afterEachRound { loop.stop() }
-            loop.wake()
+        default: loop.wake()
         }
-        #expect(try ends { try? loop.run() })
+        #expect(try ends { try? loop.run { if place == "round" { loop.stop() } } })
     }
 
     @Test("A loop runs once: a second run meanwhile is an error, a later one returns")
@@ -192,13 +190,12 @@ struct EventLoopTests {
         let rounds = Atomic<Int>(0)
         let first = Latch()
         let second = Latch()
-        loop.afterEachRound {
+        try loop.startThread(name: "loop") {
             switch rounds.wrappingAdd(1, ordering: .relaxed).newValue {
             case 1: first.open()
             default: second.open()
             }
         }
-        try loop.startThread(name: "loop")
         loop.wake()
         #expect(first.wait(milliseconds: patience))
         #expect(rounds.load(ordering: .relaxed) == 1)
@@ -279,18 +276,17 @@ struct EventLoopTests {
         }
         try loop.modify(registration, interest: [])
         _ = close(ends[1])
-        loop.afterEachRound { rounds.wrappingAdd(1, ordering: .relaxed) }
         let reached = Latch()
+        let reported = Latch()
         loop.set(loop.makeTimer { reached.open() }, deadline: LaneClock.now() + 20_000_000)
-        try loop.startThread(name: "loop")
+        try loop.startThread(name: "loop") {
+            rounds.wrappingAdd(1, ordering: .relaxed)
+            if calls.load(ordering: .relaxed) > 0 { reported.open() }
+        }
         #expect(reached.wait(milliseconds: patience))
         #expect(calls.load(ordering: .relaxed) == 0)
         #expect(rounds.load(ordering: .relaxed) <= 1)
         // Wanted again, it is reported.
-        let reported = Latch()
-        loop.afterEachRound {
-            if calls.load(ordering: .relaxed) > 0 { reported.open() }
-        }
         try loop.modify(registration, interest: .readable)
         #expect(reported.wait(milliseconds: patience))
         loop.stop()

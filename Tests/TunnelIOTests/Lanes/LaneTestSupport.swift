@@ -142,6 +142,8 @@ final class FramingTransport: TunnelTransport {
         var onDeadline: (@Sendable (FramingTransport) -> Void)?
         var seals = 0
         var drainsEnded = 0
+        /// The datagrams that wait once a batch was opened.
+        var answers: [[UInt8]] = []
         /// Called for each batch that is sealed.
         var onSeal: (@Sendable () -> Void)?
     }
@@ -157,7 +159,7 @@ final class FramingTransport: TunnelTransport {
 
     static func framed(_ packet: [UInt8]) -> [UInt8] { header + packet + trailer }
 
-    func seal(_ packets: PacketBatch, into datagrams: PacketBatch) {
+    func seal(_ packets: PacketBatch, into datagrams: PacketBatch, at now: Int64) -> Bool {
         let (remote, other, handler) = state.withLock { state in
             state.seals += 1
             return (state.remote, state.otherRemote, state.onSeal)
@@ -167,9 +169,10 @@ final class FramingTransport: TunnelTransport {
             let endpoint = index % 2 == 1 ? other ?? remote : remote
             datagrams.append(copying: Self.framed(packets.copy(of: index)), endpoint: endpoint)
         }
+        return waitingWork.hasDatagrams
     }
 
-    func open(_ datagrams: PacketBatch, answer: () -> Void) {
+    func open(_ datagrams: PacketBatch, at now: Int64, answer: () -> Void) -> Bool {
         for index in 0..<datagrams.count {
             let bytes = datagrams.copy(of: index)
             let descriptor = datagrams[index]
@@ -178,6 +181,11 @@ final class FramingTransport: TunnelTransport {
             } else {
                 datagrams[index].length = 0
             }
+        }
+        return state.withLock { state in
+            state.pending += state.answers
+            state.answers = []
+            return !state.pending.isEmpty
         }
     }
 
@@ -199,9 +207,9 @@ final class FramingTransport: TunnelTransport {
         handler?(self)
     }
 
-    var nextDeadline: Int64? { state.withLock { $0.deadline } }
-
-    var hasPending: Bool { state.withLock { !$0.pending.isEmpty } }
+    var waitingWork: TransportWork {
+        state.withLock { TransportWork(hasDatagrams: !$0.pending.isEmpty, deadline: $0.deadline) }
+    }
 
     func drainEnded() { state.withLock { $0.drainsEnded += 1 } }
 }

@@ -99,14 +99,77 @@ struct LaneTests {
         site.lane.stop()
     }
 
+    @Test("A lane looks for a reply only if there was one the last time")
+    func unexpectedReply() throws {
+        let site = try LaneSite()
+        try site.lane.start()
+        for number in UInt8(1)...3 {
+            waitForPause()
+            try site.sendToLane([FramingTransport.framed([number])])
+            #expect(site.device.written(Int(number)).count == Int(number))
+        }
+        site.lane.stop()
+        #expect(site.device.receives == 1)
+        #expect(!site.lane.core.hasDirectReplies)
+    }
+
+    @Test("After a reply that the device reported soon, a lane looks for replies again", arguments: [0, Int64.max])
+    func replyAgain(replyTime: Int64) throws {
+        let site = try LaneSite()
+        site.lane.core.replyTime = replyTime
+        try site.lane.start()
+        try site.sendToLane([FramingTransport.framed([1])])
+        #expect(site.device.written(1).count == 1)
+        waitForPause()
+        site.device.reply([3], isReported: true)
+        try site.sendToLane([FramingTransport.framed([2])])
+        #expect(try receive(1, from: #require(site.peer.v4)).map(\.bytes) == [FramingTransport.framed([3])])
+        site.lane.stop()
+        #expect(site.lane.core.hasDirectReplies == (replyTime > 0))
+    }
+
+    @Test("An answer to a datagram is sent before a reply of the system")
+    func answerFirst() throws {
+        let site = try LaneSite()
+        site.device.reply([2])
+        site.transport.state.withLock { $0.answers = [[9]] }
+        try site.lane.start()
+        try site.sendToLane([FramingTransport.framed([1])])
+        let received = try receive(2, from: #require(site.peer.v4)).map(\.bytes)
+        #expect(received == [[9], FramingTransport.framed([2])])
+        site.lane.stop()
+    }
+
+    @Test("The packets of a batch are counted before the next batch of a round")
+    func countedAtOnce() throws {
+        let site = try LaneSite(configuration: LaneConfiguration(packetCount: 4, batchesPerTurn: 3))
+        let counted = Mutex<[Int]>([])
+        site.transport.state.withLock { state in
+            state.onSeal = { [lane = site.lane] in
+                counted.withLock { $0.append(lane.statistics.fromDevice.packets) }
+            }
+        }
+        site.device.put((0..<12).map { pattern(100, seed: $0) })
+        try site.lane.start()
+        #expect(try receive(12, from: #require(site.peer.v4)).count == 12)
+        site.lane.stop()
+        site.transport.state.withLock { $0.onSeal = nil }
+        #expect(counted.withLock { $0 } == [0, 4, 8])
+        #expect(site.lane.statistics.fromDevice.packets == 12)
+    }
+
+    /// Lets the time pass after which a lane expects single packets.
+    private func waitForPause() {
+        let end = LaneClock.now() + 2 * LaneCore.pause
+        while LaneClock.now() < end {}
+    }
+
     @Test("Reports of replies that were already read do not make a lane ignore its device")
     func reportedReplies() throws {
         let site = try LaneSite()
         try site.lane.start()
         for number in 0..<UInt8(12) {
-            // A reply is read early only after a pause.
-            let end = LaneClock.now() + 2 * LaneCore.pause
-            while LaneClock.now() < end {}
+            waitForPause()
             site.device.reply([number], isReported: true)
             try site.sendToLane([FramingTransport.framed([1])])
             #expect(try receive(1, from: #require(site.peer.v4)).map(\.bytes) == [FramingTransport.framed([number])])
