@@ -4,9 +4,9 @@
 /// A tunnel protocol as a lane uses it: it processes whole batches.
 ///
 /// Lanes call it from their own threads, several at once if there are several lanes. An implementation does its own locking
-/// and must not hold a lock while it encrypts or decrypts. If packets wait for a session and ``drain(into:)`` returns them
-/// later, packets that ``seal(_:into:at:)`` gets meanwhile must wait too, until ``drainEnded()``: other lanes send at the same
-/// time as the lane that drains.
+/// and must not hold a lock while it encrypts or decrypts. If ``drain(into:)`` returns packets that waited for a session, a
+/// call of ``seal(_:into:at:)`` for later packets must wait until ``drainEnded()``: other lanes send at the same time as the
+/// lane that drains.
 public protocol TunnelTransport: AnyObject, Sendable {
     /// Seals the IP packets of `packets` and appends the datagrams, with their endpoints, to `datagrams`.
     ///
